@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::proof::ServiceUser;
+use crate::munge::ServiceUser;
 
 /// Where it listens unless somebody says otherwise: what `packaging/control.toml` gives.
 pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";

@@ -1,6 +1,6 @@
 //! HTTP/1.1 as our services are asked: one request with a JSON body on one connection, then its reply; over the network
-//! after the service's proof ([`crate::proof`]). Nothing to pool, nothing that a restart of the service could break. Requests are made and replies read here; what carries the bytes
-//! is the caller's.
+//! after the service's proof ([`crate::proof`]). Nothing to pool, nothing that a restart of the service could break.
+//! Requests are made and replies read here; what carries the bytes is the caller's.
 //!
 //! **Invariant:** a reply that is cut off is no reply: its length is promised in its head.
 

@@ -72,6 +72,16 @@ pub struct Identity {
     pub gid: u32,
 }
 
+/// The user ids that a service may run as: root, the caller's own, and one more that is configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceUser(pub Option<u32>);
+
+impl ServiceUser {
+    pub(crate) fn may_be(self, uid: u32) -> bool {
+        uid == 0 || uid == rustix::process::geteuid().as_raw() || self.0 == Some(uid)
+    }
+}
+
 /// The loaded library and which munged it talks to. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Munge {
@@ -230,5 +240,13 @@ mod tests {
             binding("n1", "PUT", "/v1/mounts/7-striped", b"{ }"),
         ];
         assert!(others.iter().all(|other| *other != bound));
+    }
+
+    #[test]
+    fn a_service_runs_as_root_as_the_caller_or_as_who_is_configured() {
+        let own = rustix::process::geteuid().as_raw();
+        let other = own + 4321;
+        assert!(ServiceUser::default().may_be(0) && ServiceUser::default().may_be(own));
+        assert!(!ServiceUser::default().may_be(other) && ServiceUser(Some(other)).may_be(other));
     }
 }

@@ -13,23 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::CallError;
 use crate::http::{Reply, Request};
-use crate::munge::{Munge, MungeError};
+use crate::munge::{Munge, MungeError, ServiceUser};
 
 /// What a proof is asked for at, before the nonce.
 const PATH: &str = "/v1/proof/";
 
 /// The length of a nonce.
 const NONCE_DIGITS: usize = 32;
-
-/// The user ids that a service may run as: root, the caller's own, and one more that is configured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServiceUser(pub Option<u32>);
-
-impl ServiceUser {
-    fn may_be(self, uid: u32) -> bool {
-        uid == 0 || uid == rustix::process::geteuid().as_raw() || self.0 == Some(uid)
-    }
-}
 
 /// Why who answers is not believed to be the service.
 #[derive(Debug, thiserror::Error)]
@@ -141,13 +131,5 @@ mod tests {
         for other in ["/v1/health", "/v1/proof/", "/v1/proof/0", &format!("/v1/proof/{:\n<32}", "control")] {
             assert_eq!(nonce_in(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_service_runs_as_root_as_the_caller_or_as_who_is_configured() {
-        let own = rustix::process::geteuid().as_raw();
-        let other = own + 4321;
-        assert!(ServiceUser::default().may_be(0) && ServiceUser::default().may_be(own));
-        assert!(!ServiceUser::default().may_be(other) && ServiceUser(Some(other)).may_be(other));
     }
 }

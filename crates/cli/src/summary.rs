@@ -119,16 +119,16 @@ impl Ending {
         }
     }
 
-    /// Commands that go on from here, where the buffer is kept.
-    fn commands(&self, token: &str) -> Vec<String> {
-        let (retry, resume, remove) =
-            (format!("stage retry {token}"), format!("run --resume {token}"), format!("rm {token}"));
-        match self {
-            Ending::Completed | Ending::StageInFailed(_) => vec![remove],
-            Ending::StageOutFailed(_) => vec![retry, remove],
-            Ending::MountLost | Ending::Failed(_) => vec![resume, remove],
-            Ending::Cancelled => vec![retry, resume, remove],
-        }
+    /// Commands that go on from here, where the buffer is kept. That of a job is released with the job.
+    fn commands(&self, token: &str, is_of_job: bool) -> Vec<String> {
+        let words: &[&str] = match self {
+            Ending::Completed | Ending::StageInFailed(_) => &["rm"],
+            Ending::StageOutFailed(_) => &["stage retry", "rm"],
+            Ending::MountLost | Ending::Failed(_) => &["run --resume", "rm"],
+            Ending::Cancelled => &["stage retry", "run --resume", "rm"],
+        };
+        let usable = |words: &&&str| !is_of_job || **words != "rm";
+        words.iter().filter(usable).map(|words| format!("{words} {token}")).collect()
     }
 }
 
@@ -138,11 +138,8 @@ impl Summary {
         let status = told.status.as_ref();
         let exit = told.job.map(|(exit, _)| exit);
         let instance = status.and_then(|status| status.instance.as_ref());
-        let mut commands = if told.kept.is_some() { ending.commands(token) } else { vec![] };
-        if status.is_some_and(SessionStatus::is_of_job) {
-            // It is released with its job.
-            commands.retain(|command| !command.starts_with("rm "));
-        }
+        let of_job = status.is_some_and(SessionStatus::is_of_job);
+        let commands = if told.kept.is_some() { ending.commands(token, of_job) } else { vec![] };
         Summary {
             schema: SCHEMA,
             token: Some(token.to_owned()),
@@ -397,8 +394,7 @@ forebay: session 3 (stars): stage out failed, job exit status 0
 
     #[test]
     fn programs_read_the_same_facts() {
-        let mut told = told(0);
-        told.kept = None;
+        let mut told = Told { kept: None, ..told(0) };
         let session = told.status.as_mut().unwrap();
         session.stages[1].state = StageState::Complete;
         let summary = Summary::new("3", &Ending::Completed, &told, &output());

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use api::munge::Munge;
-use api::proof::ServiceUser;
+use api::munge::{Munge, ServiceUser};
 use daemon::client::Client;
 use daemon::error::site;
 use tokio::sync::{Notify, watch};

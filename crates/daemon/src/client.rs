@@ -7,8 +7,8 @@ use std::time::Duration;
 use api::CallError;
 use api::endpoint::{CONNECT_WITHIN, Endpoint};
 use api::http::{Incoming, Reply, Request};
-use api::munge::Munge;
-use api::proof::{Challenge, ServiceUser};
+use api::munge::{Munge, ServiceUser};
+use api::proof::Challenge;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -131,7 +131,7 @@ impl Client {
             let is_proven = challenge.check(&reply, &munge, user).map_err(io::Error::other);
             is_proven.map(|()| request.prove(&munge, &audience))
         });
-        Ok(proven.await.map_err(io::Error::other).flatten().map_err(unreachable)??)
+        Ok(proven.await.map_err(io::Error::other).and_then(|proven| proven).map_err(unreachable)??)
     }
 
     fn unreachable(&self, cause: io::Error) -> CallError {

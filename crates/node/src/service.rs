@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use api::munge::{Munge, MungeError};
-use api::proof::ServiceUser;
+use api::munge::{Munge, MungeError, ServiceUser};
 use daemon::lock::FolderLock;
 use server::OpenTo;
 

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use api::CallError;
-use api::munge::{Munge, MungeError, binding};
-use api::proof::ServiceUser;
+use api::munge::{Munge, MungeError, ServiceUser, binding};
 use axum::Router;
 use axum::routing::{get, post};
 use daemon::client::Client;

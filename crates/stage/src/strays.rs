@@ -1,8 +1,8 @@
 //! Parts that nobody works on any more: of earlier runs that were killed, wherever their folders are now, and of this
 //! run where they could not be removed at once.
 //!
-//! **Invariant:** the journal forgets a folder only when every part in it was seen to be gone, or its user was told that
-//! parts may be left where the search could not look.
+//! **Invariant:** the journal forgets a folder only when every part in it was seen to be gone, or its user was told
+//! that parts may be left where the search could not look.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::fault::{Fault, Tried};
-use crate::tree::Found;
+use crate::tree::{self, Found};
 
 /// As many entries are looked at to find folders that were moved.
 const LOOKED_AT_MAX: usize = 50_000;
@@ -107,60 +107,62 @@ pub(crate) fn end(context: &Context) {
 /// Looks for folders that have other paths now: below the nearest folder that is still there, then below those above
 /// it, as far up as the one that holds the whole destination, which may have been moved itself.
 fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
-    let mut wanted: HashSet<Ino> = moved.iter().map(|(_, ino)| *ino).collect();
-    let (mut whole, mut left, mut seen) = (true, LOOKED_AT_MAX, HashSet::new());
-    let mut unseen = Unseen::default();
+    let wanted = moved.iter().map(|(_, ino)| *ino).collect();
+    let mut search =
+        Search { context, of, wanted, seen: HashSet::new(), left: LOOKED_AT_MAX, unseen: Unseen::default() };
+    let mut whole = true;
     for top in tops(context, moved) {
-        let top = match context.sides.target.find(&top) {
-            Ok(top) => top,
-            Err(errno) => {
-                unseen.note(errno);
-                continue;
-            }
-        };
-        let (device, mut ahead) = (top.device, VecDeque::from([top]));
-        while let Some(folder) = ahead.pop_front() {
-            if wanted.is_empty() || left == 0 {
-                break;
-            }
-            if !seen.insert((folder.device, folder.attr.ino)) {
-                continue;
-            }
-            let entries = match context.sides.target.list(&folder) {
-                Ok(entries) => entries,
-                Err(errno) => {
-                    unseen.note(errno);
-                    continue;
-                }
-            };
-            for entry in entries {
-                left = left.saturating_sub(1);
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err((_, errno)) => {
-                        unseen.note(errno);
-                        continue;
-                    }
-                };
-                if !entry.is_folder() || entry.device != device {
-                    continue;
-                }
-                if wanted.remove(&entry.attr.ino) {
-                    whole &= remarked(context, sweep_of(context, &entry, of));
-                }
-                ahead.push_back(entry);
-            }
-        }
+        let top = search.unseen.noted(context.sides.target.find(&top));
+        whole &= top.is_none_or(|top| search.below(top));
     }
-    if left == 0 || unseen.any {
-        for (path, _) in moved.iter().filter(|(_, ino)| wanted.contains(ino)) {
+    if search.left == 0 || search.unseen.any {
+        for (path, _) in moved.iter().filter(|(_, ino)| search.wanted.contains(ino)) {
             let text = "it was moved or removed while this stage made files in it, and is not found; files \
                         `.forebay.*.part` in it may be removed";
             context.remark(&context.sides.target.show(path), text);
         }
     }
     // What is not found was removed, or is out of reach.
-    whole && (wanted.is_empty() || !unseen.again)
+    whole && (search.wanted.is_empty() || !search.unseen.again)
+}
+
+/// For folders that were moved.
+struct Search<'a> {
+    context: &'a Context,
+    of: Of,
+    wanted: HashSet<Ino>,
+    seen: HashSet<(u64, Ino)>,
+    /// As many entries may still be looked at.
+    left: usize,
+    unseen: Unseen,
+}
+
+impl Search<'_> {
+    /// Removes the parts in those that are below `top`, on its file system. Whether none is left in these.
+    fn below(&mut self, top: Found) -> bool {
+        let (device, mut ahead, mut whole) = (top.device, VecDeque::from([top]), true);
+        while let Some(folder) = ahead.pop_front() {
+            if self.wanted.is_empty() || self.left == 0 {
+                break;
+            }
+            if !self.seen.insert((folder.device, folder.attr.ino)) {
+                continue;
+            }
+            let target = &*self.context.sides.target;
+            for entry in self.unseen.noted(target.list(&folder)).into_iter().flatten() {
+                self.left = self.left.saturating_sub(1);
+                let entry = self.unseen.noted(entry.map_err(|(_, errno)| errno));
+                let Some(entry) = entry.filter(|entry| entry.is_folder() && entry.device == device) else {
+                    continue;
+                };
+                if self.wanted.remove(&entry.attr.ino) {
+                    whole &= remarked(self.context, sweep_of(self.context, &entry, self.of));
+                }
+                ahead.push_back(entry);
+            }
+        }
+        whole
+    }
 }
 
 /// What a search could not look into.
@@ -172,10 +174,16 @@ struct Unseen {
 }
 
 impl Unseen {
-    fn note(&mut self, errno: Errno) {
+    /// What was found; takes note of what was not, but for what is gone.
+    fn noted<T>(&mut self, found: tree::Result<T>) -> Option<T> {
+        let errno = match found {
+            Ok(found) => return Some(found),
+            Err(errno) => errno,
+        };
         let is_there = !matches!(errno, Errno::NOENT | Errno::NOTDIR);
         self.any |= is_there;
         self.again |= is_there && errno != Errno::ACCESS;
+        None
     }
 }
 

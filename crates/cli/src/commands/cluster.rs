@@ -1,5 +1,5 @@
-//! `forebay status` and `rm` on a machine of a cluster: its control service is asked, not one of this user's own. Control
-//! decides who may see and do what.
+//! `forebay status` and `rm` on a machine of a cluster: its control service is asked, not one of this user's own.
+//! Control decides who may see and do what.
 
 use std::path::Path;
 use std::time::Duration;

@@ -75,6 +75,11 @@ pub fn mirror(cluster: &Cluster, n: usize, ino: Ino) -> PathBuf {
     keeper.join(format!("mirror/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
 }
 
+/// Node `n`'s own object of a file.
+fn object(cluster: &Cluster, n: usize, ino: Ino) -> PathBuf {
+    cluster.fragment(n).join(format!("objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
+}
+
 pub fn remove(object: &Path) {
     fs::remove_file(object).unwrap();
 }
@@ -224,9 +229,7 @@ fn what_an_old_copy_of_a_nodes_folder_has_is_put_over_nothing_newer() {
         client.sync_metadata().unwrap();
         await_mirrors(&cluster);
         let objects = |cluster: &Cluster, ino: Ino| -> Vec<Option<Vec<u8>>> {
-            let own = |part| {
-                cluster.fragment(part).join(format!("objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
-            };
+            let own = |part| object(cluster, part, ino);
             let paths = (0..3).flat_map(|part| [own(part), mirror(cluster, part, ino)]);
             paths.map(|path| fs::read(path).ok()).collect()
         };

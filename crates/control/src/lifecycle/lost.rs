@@ -212,13 +212,14 @@ async fn note_place<S: Site>(
         Ok(Some(instance))
     };
     app.database.transact(note).await?.ok_or_else(|| {
-        let message = "no other node of its pool has room for this part and none of the buffer's parts: add a node to the pool";
+        let message = "no other node of its pool has room for this part and none of the buffer's parts: add a node \
+                       to the pool";
         user(ErrorCode::NoSpareNode, message, "start forebay-node on one more host, then repeat the command")
     })
 }
 
-/// Tells every node where the fragments are. One that cannot be told now is told when it can be: it may be starting, and
-/// keep a copy of one of them.
+/// Tells every node where the fragments are. One that cannot be told now is told when it can be: it may be starting,
+/// and keep a copy of one of them.
 async fn tell<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
     let nodes = app.site.nodes();
     let unaware =

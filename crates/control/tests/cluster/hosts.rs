@@ -10,8 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api::CallError;
-use api::munge::Munge;
-use api::proof::ServiceUser;
+use api::munge::{Munge, ServiceUser};
 use daemon::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;

@@ -1,7 +1,5 @@
 //! A node stands still, is given up, and goes on.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

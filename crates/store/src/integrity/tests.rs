@@ -69,24 +69,6 @@ fn whole(objects: &Objects, ino: Ino) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn data_of_a_file_at_rest_is_found_from_every_offset_as_in_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let objects = open(folder.path());
-    // A hole in the middle, and an end that is none of a block.
-    objects.write(INO, 0, &[1; 5000]).unwrap();
-    objects.write(INO, 40_960, &[2; 5004]).unwrap();
-    let offsets =
-        [0, 1, 4095, 4096, 4999, 5000, 8191, 8192, 8193, 40_959, 40_960, 40_961, 45_963, 45_964, 1 << 20];
-    let found = || offsets.map(|at| objects.next_data_unjudged(INO, at).unwrap());
-    let fresh = found();
-    assert_eq!(fresh[1], Some(1..8192));
-    seal(&objects);
-    assert_eq!(found(), fresh);
-    // Whoever reads all of it comes to an end.
-    objects.read_all(INO).unwrap();
-}
-
-#[test]
 fn a_week_is_counted_from_the_last_whole_scrub_and_not_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("seals.scrubbed");

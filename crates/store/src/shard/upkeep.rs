@@ -250,10 +250,15 @@ impl Shard {
         draft.copy(&mut reader, state.log.len())?;
         state.log.replace_by(draft, copied)?;
         drop((state, turn));
-        // It is in place, with all that was confirmed. Why it cannot be synced is for whoever asks for that next.
-        if let Err(error) = self.sync_log() {
-            tracing::warn!(path = %self.lock().log.path().display(), %error, "cannot sync the new metadata log yet");
-        }
+        self.sync_replaced();
         Ok(())
+    }
+
+    /// The new log is in place, with all that was confirmed. Why it cannot be synced is for whoever asks for that next.
+    fn sync_replaced(&self) {
+        if let Err(error) = self.sync_log() {
+            let path = self.lock().log.path();
+            tracing::warn!(path = %path.display(), %error, "cannot sync the new metadata log yet");
+        }
     }
 }

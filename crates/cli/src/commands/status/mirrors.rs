@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn a_mirror_that_is_down_and_lacks_nothing_is_not_said_to_lack_something() {
         let told = lines(&instance(vec![MirrorStatus { behind: Some(0), ..mirror(false) }]));
-        let expected = "  data AT RISK: node n0 and its mirror, node n1, do not reach each other; nothing is known that \
-                        the mirror lacks so far: connection refused";
+        let expected = "  data AT RISK: node n0 and its mirror, node n1, do not reach each other; nothing is known \
+                        that the mirror lacks so far: connection refused";
         assert_eq!(told, [expected]);
     }
 

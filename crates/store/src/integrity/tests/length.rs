@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use model::Ino;
 use wire::data::message::AllocateMode;
 
-use super::{open, scrubbed, seal, whole};
+use super::{INO, open, scrubbed, seal, whole};
 
 #[test]
 fn what_is_cut_off_or_grows_on_the_disk_is_never_made_to_look_right() {
@@ -109,4 +109,22 @@ fn what_makes_an_object_longer_through_the_node_is_no_damage() {
         seal(&objects);
     }
     assert!(scrubbed(&objects).damaged.is_empty());
+}
+
+#[test]
+fn data_of_a_file_at_rest_is_found_from_every_offset_as_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    // A hole in the middle, and an end that is none of a block.
+    objects.write(INO, 0, &[1; 5000]).unwrap();
+    objects.write(INO, 40_960, &[2; 5004]).unwrap();
+    let offsets =
+        [0, 1, 4095, 4096, 4999, 5000, 8191, 8192, 8193, 40_959, 40_960, 40_961, 45_963, 45_964, 1 << 20];
+    let found = || offsets.map(|at| objects.next_data_unjudged(INO, at).unwrap());
+    let fresh = found();
+    assert_eq!(fresh[1], Some(1..8192));
+    seal(&objects);
+    assert_eq!(found(), fresh);
+    // Whoever reads all of it comes to an end.
+    objects.read_all(INO).unwrap();
 }

@@ -32,10 +32,8 @@ fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
     let assert_fine = |what: &str| {
         let objects = open(folder.path());
         for (ino, expected) in (1..).zip(&expected) {
-            assert!(
-                whole(&objects, Ino(ino)).unwrap_or_else(|e| panic!("{what}: {e}")) == *expected,
-                "{what}"
-            );
+            let found = whole(&objects, Ino(ino)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(found == *expected, "{what}");
         }
     };
     assert_fine("untouched");

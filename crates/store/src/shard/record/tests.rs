@@ -121,6 +121,12 @@ fn changes_of_inodes_have_the_bytes_that_they_always_had() {
             Record::RemoveXattr { ino: INO, name: name(), time: TIME },
             "017369787465656e206279746573212121ac020aac82808080804006757365722e610105",
         ),
+    ]);
+}
+
+#[test]
+fn what_becomes_of_open_files_and_sessions_has_the_bytes_that_it_always_had() {
+    frozen(&[
         (Record::Opened { ino: INO }, "017369787465656e206279746573212121ac020bac828080808040"),
         (
             Record::Settled { ino: INO, size: 1, mtime: TIME },
