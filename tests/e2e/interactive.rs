@@ -44,6 +44,18 @@ fn a_buffer_keeps_a_tree_across_umount(mode: &str, nodes: &str) {
 }
 
 #[test]
+fn the_removal_of_a_mounted_buffer_says_what_was_written_just_before_and_that_it_is_nowhere_else() {
+    let cluster = Cluster::new();
+    let (path, text) = mount_point(&cluster);
+    cluster.forebay(&["mount", &text, "--capacity", "64MiB"]).expect_success();
+    fs::write(path.join("file"), [7; 1 << 20]).expect("the buffer has room");
+    let removed = cluster.forebay(&["rm", "1"]).expect_success();
+    assert!(removed.stderr.contains("nothing that is in buffer 1 was staged out"), "{}", removed.stderr);
+    assert!(removed.stdout.contains("destroyed buffer 1 with at least 1 MiB"), "{}", removed.stdout);
+    cluster.assert_nothing_left();
+}
+
+#[test]
 fn a_striped_buffer_keeps_a_tree_across_umount_with_one_node() {
     a_buffer_keeps_a_tree_across_umount("striped", "1");
 }

@@ -1,6 +1,7 @@
 //! `forebay rm`: the explicit end of a buffer, whatever is in it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use model::phase::{Direction, StageState};
 use wire::control::SessionStatus;
@@ -11,6 +12,10 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render;
+use crate::session::Session;
+
+/// After which control has asked each node of this machine again how it is.
+const REPORTED: Duration = Duration::from_millis(700);
 
 /// Destroys a buffer; the result is the process's exit status.
 ///
@@ -40,7 +45,7 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     let session = context.session(token);
     // Only nodes that have reported can say how much is destroyed.
     context.service.status().await?;
-    let Some(status) = session.status_if_known().await? else { return Ok(None) };
+    let Some(status) = reported(&session).await? else { return Ok(None) };
     if let Some(owed) = owed(&status) {
         context.output.note(&owed);
     }
@@ -73,6 +78,20 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
             Err(Failure::unavailable(why, "read the logs in the state folder, then repeat the command"))
         }
     }
+}
+
+/// The session, with what its nodes have said since it was written to just now.
+async fn reported(session: &Session<'_>) -> Result<Option<SessionStatus>, Failure> {
+    let is_empty = |status: &SessionStatus| {
+        let is_mounted = status.activations.iter().any(|activation| activation.mounted);
+        is_mounted && status.instance.as_ref().is_some_and(|instance| instance.used_bytes == 0)
+    };
+    let status = session.status_if_known().await?;
+    if !status.as_ref().is_some_and(is_empty) {
+        return Ok(status);
+    }
+    tokio::time::sleep(REPORTED).await;
+    session.status_if_known().await
 }
 
 /// What was to be staged out and is not.
