@@ -111,8 +111,10 @@ fn comes_back(n: usize) {
         status.error.is_some() || !status.starting && is_whole(&status)
     });
     assert_untouched(&cluster, ino, &format!("node {n} is back"));
-    let why = status_of(&back).error.unwrap_or_default();
-    assert!(why.contains("taken its place"), "node {n} is back and says: {why:?}");
+    let FragmentStatus { error: why, advice, .. } = status_of(&back);
+    assert!(why.iter().any(|why| why.contains("taken its place")), "node {n} is back and says: {why:?}");
+    let step = advice.unwrap_or_default();
+    assert!(step.contains("`forebay node lost given-up`"), "no step that can succeed is named: {step:?}");
     let refused = ask(&address, n);
     assert!(matches!(refused, Err(HelloError::Refused(Refusal::Moved))), "node {n} is back: {refused:?}");
 

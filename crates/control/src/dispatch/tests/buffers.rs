@@ -1,6 +1,7 @@
 //! Persistent buffers, and whose they are.
 
 use super::hosts::{fixture, job, on};
+use super::socket::metrics;
 use super::*;
 use crate::objects;
 use crate::rights::Rights;
@@ -120,6 +121,26 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
         let counts = asked::counts(&it.app, owner, query).await.unwrap();
         assert_eq!((counts.complete, counts.deferred, counts.failed), (2, 0, 0));
     }
+}
+
+#[tokio::test]
+async fn what_a_job_owes_of_a_persistent_buffer_is_counted_until_it_is_staged_out() {
+    let it = fixture();
+    made(&it, create("data")).await.unwrap();
+    let out = "#DW stage_out type=file source=$DW_PERSISTENT_STRIPED_data/x destination=/pfs/x\n";
+    it.setup(job(&format!("#!/bin/sh\n#DW persistentdw name=data\n{out}"))).await.unwrap();
+    assert_eq!(it.status().await.bytes_dirty, 0, "it has written nothing");
+    it.run(on(&["c1"])).await.unwrap();
+    it.run(post_run()).await.unwrap();
+    it.site.world().failing.insert("$DW_PERSISTENT_STRIPED_data/x".into());
+    it.run(Request::DataOut).await.unwrap_err();
+    assert_eq!(it.status().await.bytes_dirty, 2 << 30, "as much as its buffer may hold");
+    let told = metrics(&it).await;
+    assert!(told.contains("forebay_sessions_kept{} 1.0\n"), "{told}");
+    assert!(told.contains("forebay_dirty_bytes{} 2147483648.0\n"), "{told}");
+    it.site.world().failing.clear();
+    it.run(Request::DataOut).await.unwrap();
+    assert_eq!(it.status().await.bytes_dirty, 0);
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use crate::node_api::NodeApi;
 use crate::site::Site;
 use crate::state::nodes::Known;
 
-/// Node s3 has taken the place of the part that s1 had, which is away.
-async fn taken_by_s3(it: &Fixture) {
+/// Node s3 joins, and has `part` of the buffer of which s1 has one; s1 is away.
+async fn joined_by_s3(it: &Fixture, part: FragmentStatus) {
     let registration = RegisterNode {
         name: "s3".into(),
         roles: vec![NodeRole::Storage],
@@ -31,7 +31,8 @@ async fn taken_by_s3(it: &Fixture) {
         world.silent.insert("s1".into());
     }
     let mut health = it.site.health("s3").await.expect("it answers");
-    health.fragments = vec![FragmentStatus { term: 1, ..health.fragments.remove(0) }];
+    let seen = health.fragments.remove(0);
+    health.fragments = vec![FragmentStatus { instance: seen.instance, index: seen.index, ..part }];
     let mut world = it.site.world();
     let view = world.views.iter_mut().find(|view| view.name == "s3").expect("it joined");
     view.health = Some(health);
@@ -48,7 +49,7 @@ async fn a_node_that_was_given_up_since_is_given_up_again_for_the_one_that_took_
     };
     assert_eq!(told.at_risk.len(), 1, "nobody knows whether a copy has all: {told:?}");
 
-    taken_by_s3(&it).await;
+    joined_by_s3(&it, FragmentStatus { term: 1, ..FragmentStatus::default() }).await;
     it.site.world().silent.extend(["s2".to_owned(), "c2".to_owned()]);
     let told = lost::run(&it.app, "s1", &GiveUp::default()).await.unwrap();
     assert!(told.at_risk.is_empty(), "{told:?}");
@@ -62,4 +63,16 @@ async fn a_node_that_was_given_up_since_is_given_up_again_for_the_one_that_took_
     leftovers::tidy(&it.app).await.unwrap();
     leftovers::tidy(&it.app).await.unwrap();
     assert_eq!(["c1", "c2", "s2"].map(hears), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_node_that_keeps_a_part_that_was_given_up_gets_no_other_of_that_buffer() {
+    let it = fixture();
+    it.setup(job("#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=6GiB\n")).await.unwrap();
+    let given_up = Some("/state/fragments/i1".into());
+    let error = Some("another has taken its place".into());
+    joined_by_s3(&it, FragmentStatus { given_up, error, ..FragmentStatus::default() }).await;
+    let told = lost::run(&it.app, "s1", &GiveUp { accept_loss: true }).await.unwrap();
+    assert!(told.at_risk[0].why.contains("add a node to the pool"), "{told:?}");
+    assert_eq!(it.status().await.instance.unwrap().nodes, ["s1", "s2"], "its record was changed");
 }

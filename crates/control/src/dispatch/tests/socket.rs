@@ -4,6 +4,8 @@ use api::CallError;
 use daemon::client::Client;
 use serde_json::json;
 use server::OpenTo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use wire::control::{ErrorCode, JobProcess, JobSummary, NewToken, RealSize, Status};
 
@@ -18,6 +20,16 @@ pub(super) fn serve(it: &Fixture) -> Client {
     let handler = Handler { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };
     tokio::spawn(server::serve(vec![listener], router(handler), std::future::pending()));
     Client::new(socket)
+}
+
+/// What everybody may read of control.
+pub(super) async fn metrics(it: &Fixture) -> String {
+    let _client = serve(it);
+    let mut stream = UnixStream::connect(it.dir.path().join("control.sock")).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
 }
 
 #[tokio::test]

@@ -1,10 +1,8 @@
 //! A buffer is to be mounted while a node is still starting its part, or does not have it any more.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use wire::node::{FragmentStatus, NodeHealth};
 
-use super::socket::serve;
+use super::socket::metrics;
 use super::*;
 use crate::node_api::NodeApi;
 use crate::site::NodeView;
@@ -18,16 +16,6 @@ async fn says(it: &Fixture, part: FragmentStatus) {
     };
     let view = NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() };
     it.site.world().views = vec![view];
-}
-
-/// What everybody may read of control.
-async fn metrics(it: &Fixture) -> String {
-    let _client = serve(it);
-    let mut stream = UnixStream::connect(it.dir.path().join("control.sock")).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    text
 }
 
 /// Begins to mount while the part is being started; gives how that ended once the part is `then`.
