@@ -21,7 +21,7 @@ const REMARKS_SHOWN: usize = 3;
 const SCHEMA: u32 = 1;
 
 /// The whole summary; serialised it is the object of `--json`, which `docs/CLI_ABI.md` describes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Summary {
     schema: u32,
     token: Option<String>,
@@ -169,22 +169,10 @@ impl Summary {
     pub fn of_refusal(exit: ExitCode, error: ApiError) -> Summary {
         Summary {
             schema: SCHEMA,
-            token: None,
-            job_name: None,
-            script: None,
             outcome: "refused",
             exit_status: exit.number(),
-            job: None,
-            phases: vec![],
-            stages: vec![],
-            results: vec![],
-            capacity_bytes: None,
-            used_bytes: None,
-            nodes: vec![],
-            volume: None,
-            kept: None,
-            advice: vec![],
             error: Some(error),
+            ..Summary::default()
         }
     }
 

@@ -38,7 +38,7 @@ fn where_a_copy_may_lack_files_no_number_of_theirs_is_given_to_another() {
     let mut home = Home::new();
     let before = inode(home.ask(make("before"))).unwrap();
     home.shard.sync_log().unwrap();
-    let folder = crate::log_folder::DiskFolder::open(&home.shard.lock().log.path().parent().unwrap());
+    let folder = crate::log_folder::DiskFolder::open(home.shard.lock().log.path().parent().unwrap());
     let folder = folder.unwrap();
     for times in 1..3 {
         super::super::log::restore::note_accepted(&folder).unwrap();
