@@ -1,6 +1,8 @@
 //! What messages of the data path look like as bytes: nodes and clients of one version understand each other by that
 //! alone, whatever types the fields have here.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
