@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::time::Duration;
 
 use model::Ino;
 use model::stripe::Layout;
@@ -31,6 +32,13 @@ pub struct Taking {
     /// How often the lost fragment had found it.
     pub meeting: u64,
 }
+
+/// A disk may fail to read for a moment: what it has is not given up by one error. Both must stay short, as nobody can
+/// use the fragment so long.
+const AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+
+/// Objects that the mirror cannot give, with the lengths that they should have at least.
+type Bad = BTreeMap<Ino, (u64, io::Error)>;
 
 /// Why an object is not here.
 enum Failure {
@@ -92,8 +100,6 @@ impl Taking {
         objects: &Objects,
         (layout, meant): (&Layout, Option<&[(Ino, u64)]>),
     ) -> Result<Vec<(Ino, u64)>, RestoreError> {
-        let place = self.place.clone();
-        let away = |cause| RestoreError::Away { node: place.clone(), cause };
         let mut due: BTreeMap<Ino, u64> = certain(layout, meant.unwrap_or_default()).collect();
         // Those of an older copy of the fragment give their places, also to nothing.
         for ino in objects.list().map_err(|cause| self.here(cause))? {
@@ -104,20 +110,37 @@ impl Taking {
         }
         let mut lost = self.lose_lacking(objects, meant)?;
         due.retain(|ino, _| !self.lacking.contains(ino));
+        let mut bad = self.each(objects, due)?;
+        for pause in AGAIN_AFTER {
+            if !bad.is_empty() {
+                std::thread::sleep(pause);
+                let due = bad.into_iter().map(|(ino, (length, _))| (ino, length)).collect();
+                bad = self.each(objects, due)?;
+            }
+        }
+        for (ino, (length, cause)) in bad {
+            let node = &self.place;
+            tracing::error!(%ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
+            objects.destroy(ino).map_err(|cause| self.here(cause))?;
+            lost.push((ino, self.length(ino).max(length).max(1)));
+        }
+        Ok(lost)
+    }
+
+    /// Takes each of these. Returns those that the mirror cannot give, and why.
+    fn each(&mut self, objects: &Objects, due: BTreeMap<Ino, u64>) -> Result<Bad, RestoreError> {
+        let mut bad = Bad::new();
         for (ino, length) in due {
             match self.one(objects, ino, length) {
                 Ok(()) => {}
-                Err(Failure::Lost(cause)) => {
-                    let node = &self.place;
-                    tracing::error!(%ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
-                    objects.destroy(ino).map_err(|cause| self.here(cause))?;
-                    lost.push((ino, self.length(ino).max(length).max(1)));
+                Err(Failure::Lost(cause)) => drop(bad.insert(ino, (length, cause))),
+                Err(Failure::Away(cause)) => {
+                    return Err(RestoreError::Away { node: self.place.clone(), cause });
                 }
-                Err(Failure::Away(cause)) => return Err(away(cause)),
                 Err(Failure::Here(cause)) => return Err(self.here(cause)),
             }
         }
-        Ok(lost)
+        Ok(bad)
     }
 
     /// Drops those that the mirror lacks. Returns those of them that should be there, as [`Taking::all`].
