@@ -1,9 +1,12 @@
 //! A node stands still, is given up, and goes on.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
@@ -31,9 +34,9 @@ fn read(place: &Path, n: u8) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_goes_on_after_it_was_given_up_confirms_nothing() {
-    let Some(mut it) = Cluster::start().await else { return };
+/// A cluster with a buffer on n1 and n2, without a mirror, that is mounted on n1.
+async fn plain() -> Option<(Cluster, PathBuf)> {
+    let mut it = Cluster::start().await?;
     let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=none\n";
     it.call("101", "setup", serde_json::to_value(it.setup(directives)).unwrap()).await.unwrap();
     it.start_node("n3");
@@ -43,6 +46,28 @@ async fn a_node_that_goes_on_after_it_was_given_up_confirms_nothing() {
     it.call("101", "pre_run", hosts(&["n1"])).await.unwrap();
     let place = it.mount_root("n1").join("101/striped");
     write(&place, 0).unwrap();
+    Some((it, place))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stood_still_goes_on_while_another_is_silent() {
+    let Some((it, place)) = plain().await else { return };
+    it.pause("n2");
+    it.pause("n1");
+    std::thread::sleep(Duration::from_secs(6));
+    it.resume("n1");
+    // n1 alone has names.
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || done.send(File::create_new(place.join("later")).map(drop)));
+    let made = is_done.recv_timeout(Duration::from_secs(40));
+    it.resume("n2");
+    made.expect("it answers again").unwrap();
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_goes_on_after_it_was_given_up_confirms_nothing() {
+    let Some((it, place)) = plain().await else { return };
     it.pause("n2");
     it.until("the node is away", |status| status.nodes.iter().any(|node| node.name == "n2" && !node.online))
         .await;

@@ -5,8 +5,8 @@
 //! asked the others since it last stood still.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Weak, mpsc};
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,6 +19,13 @@ const BEAT: Duration = Duration::from_millis(500);
 
 /// Control takes a node for away, and so lets it be given up, that has been silent for twice as long.
 const STILL_MAX: Duration = Duration::from_secs(5);
+
+/// Control may just have taken the node for away, and be giving it up, when it goes on: control sees within a second
+/// that it is back, and the others know of a successor within this time, or there is none.
+const SETTLED_AFTER: Duration = Duration::from_secs(4);
+
+/// How long the others are waited for. Well below [`STILL_MAX`], or the pulse would be over again.
+const ASKED_MAX: Duration = Duration::from_secs(2);
 
 /// When this node last knew that it ran.
 pub(crate) struct Pulse(AtomicU64);
@@ -54,7 +61,8 @@ impl Server {
         thread("pulse", move || while beat(&server) {})
     }
 
-    /// Hears from the nodes of all other parts whether any of those here was replaced.
+    /// Hears from the nodes of all other parts whether any of those here was replaced. One that is silent is not waited
+    /// for any longer: it would keep this one from answering for as long.
     fn ask_others(&self) {
         let slots = self.fragments.read().expect(POISON);
         let served = slots.values().filter_map(|slot| match slot {
@@ -63,11 +71,20 @@ impl Server {
         });
         let served: Vec<_> = served.collect();
         drop(slots);
-        std::thread::scope(|scope| {
-            for fragment in &served {
-                scope.spawn(|| greeting::greet_others(fragment.spec(), fragment.terms(), Duration::ZERO));
+        let (done, answered) = mpsc::channel();
+        for fragment in served {
+            let done = done.clone();
+            let ask = move || {
+                greeting::greet_others(fragment.spec(), fragment.terms(), Duration::ZERO);
+                let _nobody_waits = done.send(());
+            };
+            if let Err(error) = thread("ask-others", ask) {
+                tracing::error!(%error, "no thread to ask the nodes of other parts");
             }
-        });
+        }
+        drop(done);
+        let begun = Instant::now();
+        while answered.recv_timeout(ASKED_MAX.saturating_sub(begun.elapsed())).is_ok() {}
     }
 }
 
@@ -75,12 +92,21 @@ impl Server {
 fn beat(server: &Weak<Server>) -> bool {
     std::thread::sleep(BEAT);
     let Some(server) = server.upgrade() else { return false };
-    // As of before it is looked: who stands still from here on has not beaten.
-    let now = now_ms();
+    let looked = now_ms();
     if server.pulse.is_over() {
         tracing::warn!("this node stood still: it asks the nodes of the other parts before it answers again");
+        let begun = now_ms();
+        std::thread::sleep(SETTLED_AFTER);
+        if Duration::from_millis(now_ms().saturating_sub(begun)) > 2 * SETTLED_AFTER {
+            // Once more: that is looked at anew.
+            return true;
+        }
+        // As of before they are asked: who stands still from here on has not beaten.
+        let now = now_ms();
         server.ask_others();
+        server.pulse.note(now);
+    } else {
+        server.pulse.note(looked);
     }
-    server.pulse.note(now);
     true
 }
