@@ -126,6 +126,9 @@ impl Filling<'_> {
     /// Makes the object what the mirror has, which is read as that sealed it.
     fn take(&mut self, objects: &Objects, ino: Ino, there: &There, is_gone: bool) -> io::Result<()> {
         let mut differs = is_gone;
+        if is_gone {
+            objects.begin_taken(ino)?;
+        }
         if is_gone || objects.measure(ino)?.is_none_or(|found| found.size != there.size) {
             objects.take_length(ino, there.size)?;
             differs = true;

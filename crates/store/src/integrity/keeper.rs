@@ -1,5 +1,7 @@
 //! The checksums of one namespace's objects on one fragment: the log of seals, and who waits to be sealed.
 
+mod changing;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -12,7 +14,7 @@ use wire::data::Time;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::node::ScrubStatus;
 
-use super::guard::{Change, Changing, Guard};
+use super::guard::{Change, Guard};
 use super::known::Known;
 use super::log::{Place, SealLog, opening::Loss};
 use super::lost::{self, Lost};
@@ -91,23 +93,6 @@ impl Keeper {
         let sealed = self.log.get(ino);
         let length = if sealed.is_some() { file.metadata()?.len() } else { 0 };
         Ok(Arc::new(Guard::new(ino, sealed, length)))
-    }
-
-    /// Lets a change of an object begin.
-    ///
-    /// # Errors
-    /// See [`Guard::change`].
-    pub fn change<'a>(
-        &self,
-        guard: &'a Arc<Guard>,
-        file: &File,
-        change: &Change,
-    ) -> io::Result<Changing<'a>> {
-        let changing = guard.change(&self.log, file, change, || self.queue(guard))?;
-        if self.unverified.has(guard.ino()) && change.replaces(file.metadata()?.len()) {
-            self.unverified.forget(guard.ino());
-        }
-        Ok(changing)
     }
 
     /// Notes that an object is handed out.

@@ -61,6 +61,24 @@ impl Unverified {
         save(&self.path, known)
     }
 
+    /// Nobody can tell of this one, too, until it is forgotten: noted durably.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn add(&self, ino: Ino, why: &str) -> io::Result<()> {
+        let mut doubt = self.lock();
+        let is_first = doubt.is_none();
+        let known = doubt.get_or_insert_default();
+        if is_first {
+            known.why = why.to_owned();
+        }
+        known.gone.remove(&ino);
+        if !known.objects.insert(ino) {
+            return Ok(());
+        }
+        save(&self.path, known)
+    }
+
     /// Why there are any; `None`: there are none.
     pub fn why(&self) -> Option<String> {
         self.lock().as_ref().map(|doubt| doubt.why.clone())

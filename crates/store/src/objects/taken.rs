@@ -66,6 +66,14 @@ impl Objects {
         })
     }
 
+    /// One that is not here is going to be taken: it is in doubt until all of it is there, also after a crash.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn begin_taken(&self, ino: Ino) -> io::Result<()> {
+        self.keeper.unverified.add(ino, "an object that was gone is not whole yet as its mirror has it")
+    }
+
     /// All of it is there: it is made durable, and known from now on. One that was made has this time of change.
     ///
     /// # Errors
@@ -89,7 +97,7 @@ impl Objects {
     ) -> io::Result<()> {
         let object = self.made(ino, || self.keeper.take_absent(ino, change))?;
         let before = measure(&object.file)?.mtime;
-        let _changing = self.keeper.change(&object.guard, &object.file, change)?;
+        let _changing = self.keeper.change_in_doubt(&object.guard, &object.file, change)?;
         admitted.spend(&object);
         let _writing = object.pending.writing();
         act(&object)?;
