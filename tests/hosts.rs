@@ -11,6 +11,20 @@ use std::time::Duration;
 use crate::cluster::{Outcome, program_folder};
 use crate::processes::{self, Process, wait_until};
 
+/// An ordinary user of the cluster, whom `scripts/cluster` makes; the group has the same number.
+#[derive(Clone, Copy, Debug)]
+pub struct User {
+    /// Name; also of the folders.
+    pub name: &'static str,
+    /// User and group id.
+    pub id: u32,
+}
+
+/// One user.
+pub const ADA: User = User { name: "ada", id: 2001 };
+/// Another.
+pub const GRACE: User = User { name: "grace", id: 2002 };
+
 /// A running cluster; each host is a set of namespaces of this machine.
 pub struct Hosts {
     folder: PathBuf,

@@ -18,19 +18,8 @@ const NODES: usize = 4;
 /// Space is given back in the background.
 const EMPTY_WITHIN: Duration = Duration::from_secs(30);
 
-/// An ordinary user, whose group has the same number.
-#[derive(Clone, Copy, Debug)]
-pub struct User {
-    /// Name.
-    pub name: &'static str,
-    /// User and group id.
-    pub id: u32,
-}
-
-/// Who has something to lose.
-pub const ADA: User = User { name: "ada", id: 2001 };
-/// Who tries to get at it.
-pub const GRACE: User = User { name: "grace", id: 2002 };
+/// Ada has something to lose, grace tries to get at it.
+pub use tests::hosts::{ADA, GRACE, User};
 
 /// A running cluster.
 pub struct Site {

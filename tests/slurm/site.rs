@@ -20,19 +20,7 @@ const SETTLED: Duration = Duration::from_secs(100);
 /// How many compute nodes there are; half of them are storage nodes too.
 const NODES: usize = 4;
 
-/// An ordinary user of the cluster.
-#[derive(Clone, Copy, Debug)]
-pub struct User {
-    /// Name; also of the folders.
-    pub name: &'static str,
-    /// User and group id.
-    pub id: u32,
-}
-
-/// One user.
-pub const ADA: User = User { name: "ada", id: 2001 };
-/// Another.
-pub const GRACE: User = User { name: "grace", id: 2002 };
+pub use tests::hosts::{ADA, GRACE, User};
 
 /// A running cluster.
 pub struct Site {
