@@ -9,8 +9,9 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::binding::binding;
 use crate::call::CallError;
-use crate::munge::{self, Munge, MungeError};
+use crate::munge::{Munge, MungeError};
 
 /// The scheme in the header `Authorization`: `Munge CREDENTIAL`.
 pub const SCHEME: &str = "Munge ";
@@ -66,7 +67,7 @@ impl Request {
     /// # Errors
     /// munged does not answer.
     pub fn prove(self, munge: &Munge, audience: &str) -> Result<Request, MungeError> {
-        let credential = munge.encode(&munge::binding(audience, self.method, &self.path, &self.body))?;
+        let credential = munge.encode(&binding(audience, self.method, &self.path, &self.body))?;
         Ok(Request { credential: Some(credential), ..self })
     }
 

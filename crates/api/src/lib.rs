@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** no threads, no runtime, nothing printed: it is linked into programs that are not ours.
 
+pub mod binding;
 mod call;
 pub mod control;
 pub mod endpoint;

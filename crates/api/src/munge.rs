@@ -4,7 +4,7 @@
 //! machine. This is the only file that calls into it.
 //!
 //! **Invariant:** a credential is made for one request to one service and is taken once: its payload is made by
-//! [`binding`], and munged refuses a replay on its machine.
+//! [`crate::binding`], and munged refuses a replay on its machine.
 
 #![expect(unsafe_code, reason = "calls into a C library")]
 
@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use libloading::{Library, Symbol};
-use sha2::{Digest, Sha256};
 
 /// The library's name by its ABI; Debian, Red Hat and SUSE agree on it.
 const LIBRARY: &str = "libmunge.so.2";
@@ -137,6 +136,15 @@ impl Munge {
     /// # Errors
     /// It is forged, expired, replayed or another request's, or munged does not answer.
     pub fn decode(&self, credential: &str, expected: &[u8]) -> Result<Identity, MungeError> {
+        let (identity, payload) = self.open(credential)?;
+        if payload == expected { Ok(identity) } else { Err(MungeError::Misused) }
+    }
+
+    /// Checks a credential: who made it, and its payload. Blocks while munged works.
+    ///
+    /// # Errors
+    /// It is forged, expired or replayed, or munged does not answer.
+    pub fn open(&self, credential: &str) -> Result<(Identity, Vec<u8>), MungeError> {
         let context = self.context("check")?;
         let decode: Symbol<'_, Decode> = self.symbol("munge_decode")?;
         let credential =
@@ -147,17 +155,16 @@ impl Munge {
         // bytes on its heap, or to null, and the ids to the sender's.
         let code =
             unsafe { decode(credential.as_ptr(), context.raw, &mut payload, &mut len, &mut uid, &mut gid) };
-        let is_expected = match usize::try_from(len) {
+        let copy = match usize::try_from(len) {
             Ok(len) if !payload.is_null() => {
-                // SAFETY: the library says that `payload` has `len` bytes; they are compared before they are freed.
-                unsafe { std::slice::from_raw_parts(payload.cast::<u8>(), len) == expected }
+                // SAFETY: the library says that `payload` has `len` bytes; they are copied before they are freed.
+                unsafe { std::slice::from_raw_parts(payload.cast::<u8>(), len) }.to_vec()
             }
-            _ => expected.is_empty(),
+            _ => Vec::new(),
         };
         self.free(payload)?;
         match code {
-            SUCCESS if is_expected => Ok(Identity { uid, gid }),
-            SUCCESS => Err(MungeError::Misused),
+            SUCCESS => Ok((Identity { uid, gid }, copy)),
             code => Err(self.failed("check", code)),
         }
     }
@@ -218,29 +225,9 @@ impl Drop for Context<'_> {
     }
 }
 
-/// What a credential is made over: the service that is asked (`control`, or a node's name), the method, the path with
-/// its query, and the body.
-pub fn binding(audience: &str, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
-    let hash: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("forebay 1\n{audience}\n{method}\n{path}\n{hash}\n").into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_credential_fits_one_request_only() {
-        let bound = binding("n1", "PUT", "/v1/mounts/7-striped", b"{}");
-        assert_eq!(bound, binding("n1", "PUT", "/v1/mounts/7-striped", b"{}"));
-        let others = [
-            binding("n2", "PUT", "/v1/mounts/7-striped", b"{}"),
-            binding("n1", "DELETE", "/v1/mounts/7-striped", b"{}"),
-            binding("n1", "PUT", "/v1/mounts/8-striped", b"{}"),
-            binding("n1", "PUT", "/v1/mounts/7-striped", b"{ }"),
-        ];
-        assert!(others.iter().all(|other| *other != bound));
-    }
 
     #[test]
     fn a_service_runs_as_root_as_the_caller_or_as_who_is_configured() {

@@ -5,7 +5,7 @@
 //! credentials in the name of the user who asks: who took the port while the service was away has none of root's.
 //!
 //! **Invariant:** a service signs nothing here that could be taken for a request: the texts begin differently
-//! ([`crate::munge::binding`]), and a nonce is [`NONCE_DIGITS`] hexadecimal digits.
+//! ([`crate::binding`]), and a nonce is [`NONCE_DIGITS`] hexadecimal digits.
 
 use std::io;
 

@@ -36,6 +36,14 @@ impl Policy {
         Policy::Cluster { wlm, admins: admins.into_iter().chain([0, own]).collect() }
     }
 
+    /// The users whose requests wait for nobody else's: jobs wait for them.
+    pub(crate) fn services(&self) -> Vec<u32> {
+        match self {
+            Policy::Own => Vec::new(),
+            Policy::Cluster { wlm, admins } => [wlm.as_slice(), admins].concat(),
+        }
+    }
+
     /// What `caller` may do.
     pub fn rights(&self, caller: Caller) -> Rights {
         match self {

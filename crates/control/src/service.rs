@@ -172,8 +172,9 @@ async fn serve<S: Site>(
             () = asked.notified() => {}
         }
     };
+    let reserved = policy.services();
     let router = requests::router(Handler { app, policy, ending });
-    server::serve(listeners, router, end).await.map_err(ControlError::Serve)?;
+    server::serve(listeners, router, reserved, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
 }

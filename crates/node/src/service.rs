@@ -47,7 +47,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             () = asked.stopping.notified() => {}
         }
     };
-    server::serve(listeners, requests::router(Arc::clone(&node)), end).await.map_err(NodeError::Serve)?;
+    let reserved = node.control_uid.into_iter().collect();
+    let router = requests::router(Arc::clone(&node));
+    server::serve(listeners, router, reserved, end).await.map_err(NodeError::Serve)?;
     node.close().await;
     tracing::info!(node = node.name, "node ended");
     Ok(())

@@ -25,7 +25,7 @@ fn router() -> Router {
 fn start(socket: &Path) -> (oneshot::Sender<()>, tokio::task::JoinHandle<std::io::Result<()>>) {
     let listener = server::bind(socket, OpenTo::Ourselves).expect("the folder is empty");
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(server::serve(vec![listener], router(), async {
+    let task = tokio::spawn(server::serve(vec![listener], router(), Vec::new(), async {
         let _ = stopped.await;
     }));
     (stop, task)

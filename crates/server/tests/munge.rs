@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use api::CallError;
-use api::munge::{Munge, MungeError, ServiceUser, binding};
+use api::binding::binding;
+use api::munge::{Munge, MungeError, ServiceUser};
 use axum::Router;
 use axum::routing::{get, post};
 use daemon::client::Client;
@@ -64,7 +65,7 @@ async fn serve(munged: &Munged) -> String {
         .route("/uid", get(async |caller: Caller| axum::Json(caller.uid)))
         .route("/echo", post(async |Body(text): Body<String>| axum::Json(text)));
     let listener = server::bind_tcp(&free, munged.munge(), "n1").await.unwrap();
-    tokio::spawn(server::serve(vec![listener], router, std::future::pending()));
+    tokio::spawn(server::serve(vec![listener], router, Vec::new(), std::future::pending()));
     free
 }
 
@@ -93,6 +94,33 @@ async fn another_service_is_not_taken_for_this_one_and_a_request_without_a_crede
         reply
     });
     assert!(reply.await.unwrap().contains("no MUNGE credential"));
+}
+
+/// A request's head with this credential and a body that does not come; the reply.
+fn only_a_head(address: &str, credential: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+    let head = format!(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 16000000\r\n\
+         Authorization: Munge {credential}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_believed_is_refused_before_its_body_is_read() {
+    let munged = Munged::start();
+    let address = serve(&munged).await;
+    let other = munged.munge().encode(&binding("n1", "GET", "/uid", b"")).unwrap();
+    let replies =
+        tokio::task::spawn_blocking(move || [only_a_head(&address, "none"), only_a_head(&address, &other)]);
+    let [forged, of_another] = replies.await.unwrap();
+    assert!(forged.contains("not_authenticated"), "{forged}");
+    assert!(of_another.contains("made for another request"), "{of_another}");
 }
 
 #[test]

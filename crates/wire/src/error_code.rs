@@ -178,6 +178,7 @@ error_codes! {
     Stopping = "stopping",
     StorePanicked = "store_panicked",
     TooLarge = "too_large",
+    TooManyConnections = "too_many_connections",
     TooManyStages = "too_many_stages",
     UnknownPool = "unknown_pool",
     UnknownUser = "unknown_user",

@@ -1,5 +1,7 @@
 //! What can only be seen when the whole script is read.
 
+use std::collections::HashMap;
+
 use super::paths::plain;
 use super::{Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
 use crate::buffer::BufferRef;
@@ -51,20 +53,22 @@ pub(super) fn repetitions(script: &Script) -> Vec<ScriptError> {
 /// Files of which only the one that is copied last would be left: two stages of files with different sources and one
 /// destination. The same stage twice does no harm.
 pub(super) fn destinations_are_one_each(script: &Script) -> Vec<ScriptError> {
+    // The first stage to each, and the first of them that copies something else.
+    let mut earlier: HashMap<String, Vec<(String, u32)>> = HashMap::new();
     let mut errors = Vec::new();
-    for (index, located) in script.directives.iter().enumerate() {
+    for located in &script.directives {
         let Some((source, target)) = file_staged(&located.directive) else { continue };
-        let first = script.directives[..index].iter().find(|earlier| {
-            file_staged(&earlier.directive).is_some_and(|(other, at)| at == target && other != source)
-        });
-        errors.extend(first.map(|first| {
+        let known = earlier.entry(target.clone()).or_default();
+        errors.extend(known.iter().find(|(other, _)| *other != source).map(|(_, line)| {
             let message = format!(
-                "line {} copies another file to {target} already, and only the last would be left; give each a name of \
-                 its own, or end the destination in a slash where it is a folder",
-                first.line
+                "line {line} copies another file to {target} already, and only the last would be left; give each a name \
+                 of its own, or end the destination in a slash where it is a folder"
             );
             located.error_at("destination", message)
         }));
+        if known.len() < 2 && known.iter().all(|(other, _)| *other != source) {
+            known.push((source, located.line));
+        }
     }
     errors
 }

@@ -4,6 +4,12 @@
 use super::{KEYWORDS_BB, KEYWORDS_DW, ScriptError};
 use crate::symbols::Symbols;
 
+/// More directives than that are better said by a list or a directory: each is a transfer of its own.
+pub(super) const DIRECTIVES_MAX: usize = 4096;
+
+/// Whoever sees that many mistakes needs no more of them.
+pub(super) const ERRORS_MAX: usize = 100;
+
 /// Which of the two prefixes a line has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -99,8 +105,15 @@ pub(super) fn statements(text: &str, symbols: &Symbols, errors: &mut Vec<ScriptE
     let mut reader = Reader { lines, at: 0, symbols, errors };
     let mut statements = Vec::new();
     while let Some(line) = reader.lines.get(reader.at) {
+        if reader.errors.len() >= ERRORS_MAX {
+            break;
+        }
         let family = [Family::Dw, Family::Bb].into_iter().find(|family| family.strip(line).is_some());
         match family {
+            Some(_) if statements.len() == DIRECTIVES_MAX => {
+                reader.errors.push(too_many(reader.at));
+                break;
+            }
             Some(family) => statements.push(reader.statement(family)),
             None => {
                 let place = Place { line: number(reader.at), column: 1 };
@@ -110,6 +123,13 @@ pub(super) fn statements(text: &str, symbols: &Symbols, errors: &mut Vec<ScriptE
         }
     }
     statements
+}
+
+fn too_many(at: usize) -> ScriptError {
+    let message = format!(
+        "more than {DIRECTIVES_MAX} directives; stage many files by a list (type=list) or their directory"
+    );
+    Place { line: number(at), column: 1 }.error(message)
 }
 
 struct Reader<'a> {
@@ -308,6 +328,20 @@ mod tests {
             })
             .collect();
         (statements, errors.iter().map(ScriptError::to_string).collect())
+    }
+
+    #[test]
+    fn a_script_that_is_wrong_in_every_line_is_not_read_to_its_end() {
+        let (_, errors) = read(&"#dw swap 1GiB\n".repeat(2_000_000));
+        assert_eq!(errors.len(), ERRORS_MAX);
+    }
+
+    #[test]
+    fn one_directive_too_many_is_told_with_its_line() {
+        let most = "#DW stage_in\n".repeat(DIRECTIVES_MAX);
+        assert!(read(&most).1.is_empty());
+        let (_, errors) = read(&format!("{most}#DW swap 1GiB\n"));
+        assert!(errors[0].starts_with("line 4097, column 1: more than 4096 directives"), "{errors:?}");
     }
 
     #[test]

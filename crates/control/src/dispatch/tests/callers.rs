@@ -27,7 +27,7 @@ fn client(it: &Fixture, uid: u32) -> Client {
         request.extensions_mut().insert(Caller { uid, gid: uid });
         next.run(request)
     }));
-    tokio::spawn(server::serve(vec![listener], routes, std::future::pending()));
+    tokio::spawn(server::serve(vec![listener], routes, Vec::new(), std::future::pending()));
     Client::new(socket)
 }
 

@@ -18,7 +18,7 @@ pub(super) fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
     let listener = server::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
     let handler = Handler { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };
-    tokio::spawn(server::serve(vec![listener], router(handler), std::future::pending()));
+    tokio::spawn(server::serve(vec![listener], router(handler), Vec::new(), std::future::pending()));
     Client::new(socket)
 }
 

@@ -1,0 +1,311 @@
+//! Who may hold how much of a service: connections, requests and their bodies.
+//!
+//! Connections are counted by who is at the other end: a user on a unix socket, an address over TCP. Where there are
+//! too many, whoever has most of them loses the one that has waited longest without asking anything: nobody is kept out
+//! by another's. Requests are counted by their user, once it is known; further ones wait for his earlier ones. A
+//! service's own user, root, and those who are configured (a workload manager) are not counted: they wait for nobody.
+//!
+//! **Invariant:** a connection whose request is being answered is not closed for another one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// More connections than that at once are more than a cluster's programs need.
+const CONNECTIONS_MAX: usize = 8192;
+
+/// One user's requests that are answered at once. Those that wait for stages are among them.
+const REQUESTS_MAX: usize = 256;
+
+/// One user's request bodies that are held at once, KiB: one of the largest.
+const BODIES_MAX_KIB: u32 = 16 << 10;
+
+/// Credentials of one address that are checked at once: munged has two threads.
+const CHECKS_MAX: usize = 4;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Peer {
+    /// By the kernel's word.
+    User(u32),
+    /// A host.
+    Address(IpAddr),
+}
+
+/// The connections of a service at all its listeners.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    max: usize,
+    reserved: Vec<u32>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    all: usize,
+    /// Grows with each connection that begins to wait: the order in which they do.
+    turn: u64,
+    peers: HashMap<Peer, OfPeer>,
+    users: HashMap<u32, OfUser>,
+}
+
+#[derive(Debug)]
+struct OfPeer {
+    /// Those whose request is being answered.
+    busy: usize,
+    /// The others, by the turn in which they began to wait: how each is told to close.
+    waiting: BTreeMap<u64, Arc<Notify>>,
+    checks: Arc<Semaphore>,
+}
+
+#[derive(Clone, Debug)]
+struct OfUser {
+    requests: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
+}
+
+/// One connection, for as long as it is open.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    /// `None`: it is not counted.
+    peer: Option<Peer>,
+    /// While it waits.
+    turn: Mutex<Option<u64>>,
+    close: Arc<Notify>,
+}
+
+/// A request that is being answered, for as long as it is.
+#[derive(Debug)]
+pub(crate) struct Working {
+    place: Arc<Place>,
+    _permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl Connections {
+    /// `reserved`: users that are not counted besides root and the service's own.
+    pub(crate) fn new(reserved: Vec<u32>) -> Arc<Connections> {
+        let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+        // A request may need files of its own, and so does the service.
+        let max = files.map_or(CONNECTIONS_MAX, |files| (files / 2).min(CONNECTIONS_MAX));
+        Connections::with_max(max, reserved)
+    }
+
+    pub(crate) fn with_max(max: usize, reserved: Vec<u32>) -> Arc<Connections> {
+        let own = rustix::process::geteuid().as_raw();
+        let reserved = reserved.into_iter().chain([0, own]).collect();
+        Arc::new(Connections { max, reserved, held: Mutex::default() })
+    }
+
+    /// A place for a new connection; `None`: all are answering requests.
+    pub(crate) fn admit(self: &Arc<Connections>, peer: Peer) -> Option<Arc<Place>> {
+        let close = Arc::new(Notify::new());
+        let counted = !matches!(peer, Peer::User(uid) if self.reserved.contains(&uid));
+        let turn = match counted {
+            true => Some(self.lock().enter(peer, &close, self.max)?),
+            false => None,
+        };
+        let peer = counted.then_some(peer);
+        Some(Arc::new(Place { connections: Arc::clone(self), peer, turn: Mutex::new(turn), close }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn enter(&mut self, peer: Peer, close: &Arc<Notify>, max: usize) -> Option<u64> {
+        if self.all >= max {
+            self.close_one(peer)?;
+        }
+        self.all += 1;
+        Some(self.wait(peer, close))
+    }
+
+    /// Closes the oldest waiting connection of the peer that has most connections when `newcomer` has one more.
+    fn close_one(&mut self, newcomer: Peer) -> Option<()> {
+        let could = self.peers.iter_mut().filter(|(_, of)| !of.waiting.is_empty());
+        let all = |peer: &Peer, of: &OfPeer| of.busy + of.waiting.len() + usize::from(*peer == newcomer);
+        let (_, most) = could.max_by_key(|(peer, of)| all(peer, of))?;
+        let (_, close) = most.waiting.pop_first()?;
+        close.notify_one();
+        self.all -= 1;
+        Some(())
+    }
+
+    fn wait(&mut self, peer: Peer, close: &Arc<Notify>) -> u64 {
+        self.turn += 1;
+        let turn = self.turn;
+        self.of(peer).waiting.insert(turn, Arc::clone(close));
+        turn
+    }
+
+    fn of(&mut self, peer: Peer) -> &mut OfPeer {
+        self.peers.entry(peer).or_insert_with(|| OfPeer {
+            busy: 0,
+            waiting: BTreeMap::new(),
+            checks: Arc::new(Semaphore::new(CHECKS_MAX)),
+        })
+    }
+
+    fn forget_if_gone(&mut self, peer: Peer) {
+        if self.peers.get(&peer).is_some_and(|of| of.busy == 0 && of.waiting.is_empty()) {
+            self.peers.remove(&peer);
+        }
+    }
+
+    fn of_user(&mut self, uid: u32) -> OfUser {
+        self.users.retain(|_, of| Arc::strong_count(&of.requests) > 1 || Arc::strong_count(&of.bodies) > 1);
+        let user = self.users.entry(uid).or_insert_with(|| OfUser {
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            bodies: Arc::new(Semaphore::new(BODIES_MAX_KIB as usize)),
+        });
+        user.clone()
+    }
+}
+
+impl Place {
+    /// Completes when the connection has to make room for another.
+    pub(crate) async fn must_close(&self) {
+        self.close.notified().await;
+    }
+
+    /// For the check of a credential: those of one peer wait for each other.
+    pub(crate) async fn check(&self) -> Option<OwnedSemaphorePermit> {
+        let checks = Arc::clone(&self.connections.lock().of(self.peer?).checks);
+        checks.acquire_owned().await.ok()
+    }
+
+    /// When it is the turn of a request of the user `uid` with a body of at most so many bytes. `None`: the connection
+    /// was closed meanwhile.
+    pub(crate) async fn work(self: &Arc<Place>, uid: u32, body: usize) -> Option<Working> {
+        let mut permits = Vec::new();
+        if !self.connections.reserved.contains(&uid) {
+            let of = self.connections.lock().of_user(uid);
+            let kib = u32::try_from(body.div_ceil(1024)).unwrap_or(u32::MAX).min(BODIES_MAX_KIB);
+            permits.push(of.requests.acquire_owned().await.ok()?);
+            permits.push(of.bodies.acquire_many_owned(kib).await.ok()?);
+        }
+        self.begin().then(|| Working { place: Arc::clone(self), _permits: permits })
+    }
+
+    fn begin(&self) -> bool {
+        let Some(peer) = self.peer else { return true };
+        let mut held = self.connections.lock();
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let of = held.of(peer);
+        let is_open = turn.is_some_and(|turn| of.waiting.remove(&turn).is_some());
+        of.busy += usize::from(is_open);
+        held.forget_if_gone(peer);
+        is_open
+    }
+
+    fn end(&self) {
+        let Some(peer) = self.peer else { return };
+        let mut held = self.connections.lock();
+        held.of(peer).busy -= 1;
+        let turn = held.wait(peer, &self.close);
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.place.end();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(peer) = self.peer else { return };
+        let mut held = self.connections.lock();
+        let turn = self.turn.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // One that was told to close is not counted any more.
+        if turn.is_some_and(|turn| held.of(peer).waiting.remove(&turn).is_some()) {
+            held.all -= 1;
+        }
+        held.forget_if_gone(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ADA: Peer = Peer::User(4001);
+    const GRACE: Peer = Peer::User(4002);
+
+    /// Whether it was told to close.
+    async fn must_close(place: &Place) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), place.must_close()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn who_has_most_connections_loses_the_one_that_has_waited_longest() {
+        let connections = Connections::with_max(4, Vec::new());
+        let ada: Vec<_> = (0..3).map(|_| connections.admit(ADA).unwrap()).collect();
+        let grace = connections.admit(GRACE).unwrap();
+        let busy = ada[0].work(4001, 0).await.unwrap();
+        let late = connections.admit(GRACE).unwrap();
+        assert!(must_close(&ada[1]).await && ada[1].work(4001, 0).await.is_none());
+        drop(busy);
+        // It waits again, as the last of hers.
+        let later = connections.admit(ADA).unwrap();
+        assert!(must_close(&ada[2]).await);
+        for kept in [&ada[0], &grace, &late, &later] {
+            assert!(!must_close(kept).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn where_all_are_busy_a_stranger_is_refused_and_a_service_is_not() {
+        let connections = Connections::with_max(1, vec![77]);
+        let ada = connections.admit(ADA).unwrap();
+        let working = ada.work(4001, 0).await.unwrap();
+        assert!(connections.admit(GRACE).is_none());
+        assert!(connections.admit(Peer::User(77)).is_some() && connections.admit(Peer::User(0)).is_some());
+        drop(working);
+        assert!(connections.admit(GRACE).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_user_s_requests_wait_for_his_own_only() {
+        let connections = Connections::with_max(REQUESTS_MAX * 2, Vec::new());
+        let mut working = Vec::new();
+        for _ in 0..REQUESTS_MAX {
+            working.push(connections.admit(ADA).unwrap().work(4001, 0).await.unwrap());
+        }
+        let (next, other) = (connections.admit(ADA).unwrap(), connections.admit(GRACE).unwrap());
+        let waits = tokio::time::timeout(Duration::from_millis(20), next.work(4001, 0));
+        assert!(waits.await.is_err() && other.work(4002, 0).await.is_some());
+        drop(working);
+        assert!(next.work(4001, 0).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_user_s_large_bodies_come_one_after_another() {
+        let connections = Connections::with_max(4, Vec::new());
+        let places: Vec<_> = (0..3).map(|_| connections.admit(ADA).unwrap()).collect();
+        let large = places[0].work(4001, 16 << 20).await.unwrap();
+        let waits = tokio::time::timeout(Duration::from_millis(20), places[1].work(4001, 1));
+        assert!(waits.await.is_err() && places[2].work(4001, 0).await.is_some());
+        drop(large);
+        assert!(places[1].work(4001, 16 << 20).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_remembered_of_who_has_gone() {
+        let connections = Connections::with_max(4, Vec::new());
+        let ada = connections.admit(ADA).unwrap();
+        drop(ada.work(4001, 0).await);
+        drop(ada);
+        let held = connections.lock();
+        assert!(held.all == 0 && held.peers.is_empty());
+    }
+}
