@@ -30,7 +30,7 @@ use super::Result;
 use super::text::{Word, to_json};
 use row::select;
 
-pub(crate) use line::start_next;
+pub(crate) use line::{start_next, waiting_for_user};
 pub(crate) use on_demand::{
     ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, set_waiting, shown,
     unfinished_of, unfinished_of_job,

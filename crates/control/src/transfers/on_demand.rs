@@ -47,6 +47,15 @@ pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), 
     Ok(())
 }
 
+/// Starts what may run of a buffer, and of others where the user `owner` had all the workers that he may have.
+async fn kick_next<S: Site>(app: &Arc<App<S>>, token: &str, owner: u32) -> Result<(), ApiError> {
+    kick(app, token).await?;
+    for other in app.database.transact(move |tx| transfers::waiting_for_user(tx, owner)).await? {
+        kick(app, &other).await?;
+    }
+    Ok(())
+}
+
 /// Puts transfers that wait for the job's end, or that failed, into the line.
 ///
 /// # Errors
@@ -126,7 +135,7 @@ fn run<S: Site>(
     stop: watch::Sender<bool>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
-        let token = batch[0].token.clone();
+        let (token, owner) = (batch[0].token.clone(), batch[0].owner.uid);
         let result = copy(&app, &batch, &mut stop.subscribe()).await;
         let (stages, first) = (batch.len(), batch[0].number);
         match &result {
@@ -152,7 +161,7 @@ fn run<S: Site>(
         // Not by their numbers: those that are to be staged alone now may run again already.
         app.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
         app.on_demand.changed();
-        if let Err(error) = kick(&app, &token).await {
+        if let Err(error) = kick_next(&app, &token, owner).await {
             tracing::error!(token, %error, "stages that wait are not started");
         }
     })

@@ -1,6 +1,6 @@
 //! Whose turn it is: which of the stages that wait may run beside those that do, and which share a worker.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use model::phase::AccessMode;
 use rusqlite::{Transaction, params};
@@ -15,8 +15,11 @@ const LOOK_AHEAD: u32 = 256;
 /// As many small files as one worker stages at most.
 const BATCH_MAX: usize = 64;
 
+/// As many workers as one user has at once, whatever he asks for: they run on nodes that others use, too.
+const WORKERS_OF_USER: usize = 64;
+
 /// Marks the next ones that may run as active, and replies them, those together that one worker is to stage: in
-/// order, no more workers at once than the instance allows, and none beside another of the same file, or of a folder
+/// order, no more workers at once than the instance allows and its user may have, and none beside another of the same file, or of a folder
 /// above or below it.
 ///
 /// # Errors
@@ -46,7 +49,7 @@ pub(crate) fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Tr
         busy.add(transfer);
         free
     });
-    let next = batches(free.collect(), room);
+    let next = batches(free.collect(), room, &at_work(tx)?);
     for batch in &next {
         for transfer in batch {
             let sql = "UPDATE transfers SET state = 'active', batch = ?2 WHERE number = ?1";
@@ -56,8 +59,32 @@ pub(crate) fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Tr
     Ok(next)
 }
 
-/// For each of `room` workers a stage, or several small files.
-fn batches(free: Vec<Transfer>, room: usize) -> Vec<Vec<Transfer>> {
+/// How many workers each user has.
+fn at_work(tx: &Transaction<'_>) -> Result<HashMap<u32, usize>> {
+    let sql = "SELECT owner_uid, COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
+         WHERE position IS NULL AND state = 'active' GROUP BY owner_uid";
+    let mut query = tx.prepare_cached(sql)?;
+    let counted = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(counted.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The buffers with stages that wait for a worker of the user `uid`, where he had all that he may have.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32) -> Result<Vec<String>> {
+    if at_work(tx)?.get(&uid).copied().unwrap_or(0) + 1 < WORKERS_OF_USER {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT DISTINCT token FROM transfers
+         WHERE position IS NULL AND state = 'pending' AND owner_uid = ?1";
+    let mut query = tx.prepare_cached(sql)?;
+    Ok(query.query_map([uid], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// For each of `room` workers a stage, or several small files. `at_work`: the workers that users have.
+fn batches(free: Vec<Transfer>, room: usize, at_work: &HashMap<u32, usize>) -> Vec<Vec<Transfer>> {
+    let mut begun: HashMap<u32, usize> = at_work.clone();
     let small = free.iter().filter(|transfer| transfer.is_small()).count();
     let each = small.div_ceil(room).clamp(1, BATCH_MAX);
     let mut batches: Vec<Vec<Transfer>> = Vec::new();
@@ -72,7 +99,13 @@ fn batches(free: Vec<Transfer>, room: usize) -> Vec<Vec<Transfer>> {
         };
         match batches.iter().position(fits) {
             Some(at) => batches[at].push(transfer),
-            None if batches.len() < room => batches.push(vec![transfer]),
+            None if batches.len() < room => {
+                let workers = begun.entry(transfer.owner.uid).or_default();
+                if *workers < WORKERS_OF_USER {
+                    *workers += 1;
+                    batches.push(vec![transfer]);
+                }
+            }
             None => {}
         }
     }
