@@ -19,10 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::client::Client;
+use disk::format;
 use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
 
 use crate::site::Said;
+
+/// Of the file.
+const FORMAT: u32 = 1;
 
 /// A node and an instance.
 type Place = (String, String);
@@ -69,7 +73,7 @@ impl LastWords {
         living: &HashSet<String>,
     ) -> io::Result<LastWords> {
         let path = state.join("last-words.json");
-        let kept = disk::read(&path)?.and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+        let kept = disk::read(&path)?.and_then(|text| format::decode::<Kept>(&text, FORMAT).ok());
         let kept = kept.filter(|kept| Some(kept.life.as_str()) == former);
         let said = kept.into_iter().flat_map(|kept| kept.said);
         let said = said.filter(|((_, instance), _)| living.contains(instance)).collect();
@@ -149,7 +153,7 @@ impl LastWords {
     fn save(&self, state: &mut State) -> io::Result<()> {
         let said = state.said.iter().map(|(place, said)| (place.clone(), said.clone())).collect();
         let kept = Kept { life: self.life.clone(), said };
-        disk::replace(&self.path, &serde_json::to_vec(&kept)?)?;
+        disk::replace(&self.path, &format::encode(&kept, FORMAT)?)?;
         state.is_saved = true;
         Ok(())
     }

@@ -1,18 +1,24 @@
-//! Which format a small JSON file has. The file says so itself, so that an older Forebay refuses what a newer wrote.
+//! Which format a small JSON file has, and whether it is as it was written. The file says so itself: an older Forebay
+//! refuses what a newer wrote, and a bit that flipped on the disk is seen.
 //!
 //! ```text
-//! file := {"format": number, ...}     without a number: the first format, as version 0.1.0 wrote it
+//! file := {"format": number, "crc32c": sum, ...}     without a number: the first format
+//! file := {"format": number, "crc32c": sum, "content": value}     what has no keys of its own
+//! sum  := CRC32C of the text without "crc32c", keys in order, in eight hexadecimal digits
 //! ```
 //!
-//! A number is raised when an older Forebay must not read what is written from then on.
+//! A number is raised when an older Forebay must not read what is written from then on. Files without a sum are of
+//! before there were any, or were changed by hand: they are believed.
 
 use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-const KEY: &str = "format";
+const FORMAT: &str = "format";
+const SUM: &str = "crc32c";
+const CONTENT: &str = "content";
 
 /// Why a file is not understood.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +31,17 @@ pub enum FormatError {
         /// The newest that is known here.
         known: u32,
     },
+    /// A bit flipped, or somebody has changed it.
+    #[error(
+        "its checksum is {expected}, but it has {found}: the disk has damaged it, or it was changed by hand; if it is \
+         right as it is, remove \"{SUM}\" from it"
+    )]
+    Sum {
+        /// What it says.
+        expected: String,
+        /// What it has.
+        found: String,
+    },
     /// It is damaged, or something else.
     #[error(transparent)]
     Damaged(#[from] serde_json::Error),
@@ -36,16 +53,19 @@ impl From<FormatError> for io::Error {
     }
 }
 
-/// The text of `value` in this format, of which it says the number where `value` has keys.
+/// The text of `value` in this format.
 ///
 /// # Errors
 /// `value` has no JSON.
 pub fn encode(value: &impl Serialize, format: u32) -> serde_json::Result<Vec<u8>> {
-    let mut value = serde_json::to_value(value)?;
-    if let Value::Object(fields) = &mut value {
-        fields.insert(KEY.into(), format.into());
-    }
-    serde_json::to_vec(&value)
+    let mut fields = match serde_json::to_value(value)? {
+        Value::Object(fields) => fields,
+        other => Map::from_iter([(CONTENT.to_owned(), other)]),
+    };
+    fields.insert(FORMAT.into(), format.into());
+    let sum = sum_of(&fields)?;
+    fields.insert(SUM.into(), sum.into());
+    serde_json::to_vec(&fields)
 }
 
 /// What [`encode`] made a text of, in this format or an older one.
@@ -53,12 +73,27 @@ pub fn encode(value: &impl Serialize, format: u32) -> serde_json::Result<Vec<u8>
 /// # Errors
 /// [`FormatError`]; the caller says of which file, and leaves that as it is.
 pub fn decode<T: DeserializeOwned>(text: &[u8], known: u32) -> Result<T, FormatError> {
-    let mut value: Value = serde_json::from_slice(text)?;
-    let format = value.as_object_mut().and_then(|fields| fields.remove(KEY));
-    match format.and_then(|format| format.as_u64()) {
-        Some(found) if found > u64::from(known) => Err(FormatError::Newer { found, known }),
-        _ => Ok(serde_json::from_value(value)?),
+    let mut fields = match serde_json::from_slice(text)? {
+        Value::Object(fields) => fields,
+        other => return Ok(serde_json::from_value(other)?),
+    };
+    let expected = fields.remove(SUM);
+    let found = sum_of(&fields)?;
+    let format = fields.remove(FORMAT).and_then(|format| format.as_u64());
+    match (format, &expected) {
+        (Some(found), _) if found > u64::from(known) => Err(FormatError::Newer { found, known }),
+        (_, Some(expected)) if *expected != found => {
+            Err(FormatError::Sum { expected: expected.to_string(), found })
+        }
+        _ => {
+            let content = fields.remove(CONTENT).filter(|_| fields.is_empty());
+            Ok(serde_json::from_value(content.unwrap_or(Value::Object(fields)))?)
+        }
     }
+}
+
+fn sum_of(fields: &Map<String, Value>) -> serde_json::Result<String> {
+    Ok(format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(fields)?)))
 }
 
 #[cfg(test)]
@@ -78,6 +113,23 @@ mod tests {
         assert!(newer.contains("format 2") && newer.contains("up to 1"), "{newer}");
         assert_eq!(decode::<BTreeMap<String, u64>>(b"{\"a\":7}", 1).unwrap()["a"], 7);
         assert!(matches!(decode::<u32>(b"{", 1), Err(FormatError::Damaged(_))));
-        assert_eq!(decode::<Vec<u32>>(&encode(&[1], 1).unwrap(), 1).unwrap(), [1], "a list says none");
+        assert_eq!(decode::<Vec<u32>>(&encode(&[1], 1).unwrap(), 1).unwrap(), [1]);
+        assert_eq!(decode::<Vec<u32>>(b"[1]", 1).unwrap(), [1], "as it was before lists had a format");
+    }
+
+    #[test]
+    fn a_bit_that_flips_anywhere_is_seen_or_changes_nothing() {
+        let value = BTreeMap::from([("lacking".to_owned(), vec![3_u32, 17]), ("whole".to_owned(), vec![])]);
+        let text = encode(&value, 1).unwrap();
+        for place in 0..text.len() * 8 {
+            let mut damaged = text.clone();
+            damaged[place / 8] ^= 1 << (place % 8);
+            // A sum under another name says nothing, and takes nothing away.
+            let read = decode::<BTreeMap<String, Value>>(&damaged, 1).map(|mut read| {
+                read.retain(|key, _| value.contains_key(key));
+                serde_json::to_value(read).unwrap()
+            });
+            assert!(read.is_err() || read.unwrap() == serde_json::to_value(&value).unwrap(), "bit {place}");
+        }
     }
 }

@@ -5,3 +5,9 @@ pub(crate) const SPECIFICATION: u32 = 1;
 
 /// Of `mirrors/K.json` and `mirrored/K/meetings.json`.
 pub(crate) const MIRROR: u32 = 1;
+
+/// Of `terms.json`.
+pub(crate) const TERMS: u32 = 1;
+
+/// Of `verifier.json`.
+pub(crate) const VERIFIER: u32 = 1;

@@ -16,8 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use disk::format;
 use wire::data::hello::{HelloError, Refusal};
 use wire::data::member::{Member, Role};
+
+use crate::formats;
 
 /// Those of one instance.
 pub(crate) struct Terms {
@@ -47,7 +50,7 @@ impl Terms {
     pub(crate) fn open(folder: &Path, fragment: u32, term: u32) -> io::Result<Arc<Terms>> {
         let path = folder.join("terms.json");
         let heard: BTreeMap<u32, u32> = match disk::read(&path)? {
-            Some(text) => serde_json::from_slice(&text)?,
+            Some(text) => format::decode(&text, formats::TERMS)?,
             None => BTreeMap::new(),
         };
         let is_replaced = heard.get(&fragment).is_some_and(|heard| *heard > term);
@@ -125,7 +128,7 @@ impl Terms {
     fn note(&self, heard: &mut BTreeMap<u32, u32>, fragment: u32, term: u32) -> io::Result<()> {
         let mut next = heard.clone();
         next.insert(fragment, term);
-        disk::replace(&self.path, &serde_json::to_vec(&next)?)?;
+        disk::replace(&self.path, &format::encode(&next, formats::TERMS)?)?;
         *heard = next;
         Ok(())
     }

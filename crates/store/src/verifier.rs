@@ -21,8 +21,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use disk::format;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
+
+use crate::formats;
 
 /// `STATX_MNT_ID_UNIQUE` of statx(2), since Linux 6.8, which rustix does not name.
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -88,7 +91,7 @@ impl Verifier {
     /// The errno of what failed.
     pub fn go_on_with(folder: &Path, verifier: u64) -> io::Result<()> {
         let kept = Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: true };
-        disk::replace(&folder.join("verifier.json"), &serde_json::to_vec(&kept)?)
+        disk::replace(&folder.join("verifier.json"), &format::encode(&kept, formats::VERIFIER)?)
     }
 
     /// Has the fragment in `folder` draw another number when it is opened, whatever it has.
@@ -155,7 +158,7 @@ impl Verifier {
     }
 
     fn keep(&self, kept: &Kept) -> io::Result<()> {
-        disk::replace(&self.path, &serde_json::to_vec(kept)?)
+        disk::replace(&self.path, &format::encode(kept, formats::VERIFIER)?)
     }
 }
 
@@ -179,7 +182,7 @@ fn random() -> io::Result<u64> {
 /// What was kept; nothing where the fragment is new, or as good as nothing where it is no such file: then its clients
 /// are told that it may have lost something.
 fn read(path: &Path) -> io::Result<Option<Kept>> {
-    Ok(disk::read(path)?.and_then(|text| serde_json::from_slice(&text).ok()))
+    Ok(disk::read(path)?.and_then(|text| format::decode(&text, formats::VERIFIER).ok()))
 }
 
 fn mount_of(place: &Path) -> io::Result<Mounted> {

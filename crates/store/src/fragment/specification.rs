@@ -31,7 +31,7 @@ pub fn read(folder: &Path) -> Result<Option<FragmentSpec>, FragmentError> {
     let damaged = |why: String| FragmentError::Specification { path: path.clone(), why };
     let spec: FragmentSpec = format::decode(&bytes, formats::SPECIFICATION).map_err(|error| match error {
         FormatError::Newer { .. } => FragmentError::Newer(format!("{}: {error}", path.display())),
-        FormatError::Damaged(_) => damaged(error.to_string()),
+        FormatError::Sum { .. } | FormatError::Damaged(_) => damaged(error.to_string()),
     })?;
     match folder.file_name().is_some_and(|name| name == spec.instance.as_str()) {
         true => Ok(Some(spec)),
