@@ -26,7 +26,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -44,6 +44,7 @@ const MIGRATIONS: [&str; 17] = [
     include_str!("migrations/15.sql"),
     include_str!("migrations/16.sql"),
     include_str!("migrations/17.sql"),
+    include_str!("migrations/18.sql"),
 ];
 
 /// Why the state cannot be read or written.
@@ -63,6 +64,16 @@ pub enum StateError {
         found: usize,
         /// The newest schema known here.
         known: usize,
+    },
+    /// The disk gave something else than was written.
+    #[error(
+        "{} is damaged: {found}; move it and the files beside it away, and put a backup in its place", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        found: String,
     },
 }
 
@@ -99,8 +110,10 @@ impl Database {
         let room = Arc::new(Room::of(path.parent().unwrap_or(Path::new("."))));
         room.make_way();
         let mut connection = Connection::open(path)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        // NORMAL would sync at checkpoints only: a power loss would take commits back that nodes have acted on.
+        check(&connection, path)?;
+        // Not WAL: a bit that flips in a log that commits stand in for long is taken for its end, and what nodes have
+        // acted on would never have been.
+        connection.pragma_update(None, "journal_mode", "PERSIST")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // Off while tables are made anew: dropping one would take what refers to it along.
         connection.pragma_update(None, "foreign_keys", false)?;
@@ -140,6 +153,21 @@ fn transact<R>(connection: &mut Connection, work: impl Fn(&Transaction<'_>) -> R
     let result = work(&tx)?;
     tx.commit()?;
     Ok(result)
+}
+
+/// Whether its tables and indexes fit together: nothing is done in the name of a damaged one.
+fn check(connection: &Connection, path: &Path) -> Result<()> {
+    let damaged = |found: String| StateError::Damaged { path: path.into(), found };
+    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(found) if found == "ok" => Ok(()),
+        Ok(found) => Err(damaged(found)),
+        Err(error) => match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+                Err(damaged(error.to_string()))
+            }
+            _ => Err(error.into()),
+        },
+    }
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

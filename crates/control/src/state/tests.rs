@@ -54,6 +54,37 @@ fn a_database_is_opened_again_and_a_newer_one_is_refused() {
     assert!(std::fs::read(&path).unwrap() == newer, "it is kept as it was");
 }
 
+#[tokio::test]
+async fn what_is_committed_is_in_the_database_and_not_only_in_a_log_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, alone) = (dir.path().join("control.db"), dir.path().join("alone.db"));
+    // As version 0.1.0 left it.
+    Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
+    let database = Database::open(&path).unwrap();
+    let next = |tx: &Transaction<'_>| counters::next(tx, counters::Counter::Token);
+    let given = database.transact(next).await.unwrap();
+    std::fs::copy(&path, &alone).unwrap();
+    let known = Database::open(&alone).unwrap().transact(next).await.unwrap();
+    assert_eq!(known, given + 1);
+}
+
+#[test]
+fn a_damaged_database_is_refused_by_name_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    drop(Database::open(&path).unwrap());
+    let whole = std::fs::read(&path).unwrap();
+    // The file's head, and the root of its last table or index.
+    for place in [3, whole.len() - 4096] {
+        let mut damaged = whole.clone();
+        damaged[place..place + 8].fill(0xA5);
+        std::fs::write(&path, &damaged).unwrap();
+        let refused = Database::open(&path).err().expect("it is damaged");
+        assert!(matches!(refused, StateError::Damaged { .. }), "{place}: {refused}");
+        assert!(std::fs::read(&path).unwrap() == damaged, "{place}");
+    }
+}
+
 /// One instance on the disk of one machine, or in a pool of that name, and three in other pools of a cluster.
 const INSTANCES: &str =
     "INSERT INTO sessions (number, token, handle, caller, created_unix, owner_uid, owner_gid, script_text,
