@@ -112,7 +112,7 @@ fn greeted(address: &StorageAddress, random: &mut Random) -> Option<Stream> {
     let key = Credential::member(Key::from_hex(KEY).expect("it is a key"));
     // Refused when there are too many at once.
     let (connection, _) = dial(address, Via::Tcp, &key, &claim).ok()?;
-    let stream = connection.into_stream();
+    let stream = connection.into_stream().expect("a socket has time-outs");
     stream.set_timeout(Some(PATIENCE)).expect("a socket has time-outs");
     Some(stream)
 }

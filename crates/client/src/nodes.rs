@@ -398,7 +398,7 @@ impl Nodes {
             None if node.life().boot.is_none() && !self.resumed => return Ok(()),
             None => self.dial(node, node.via, fragment)?.0,
         };
-        connection.try_clone_stream()?.set_timeout(Some(FAREWELL_WITHIN))?;
+        connection.set_timeout(Some(FAREWELL_WITHIN))?;
         for (id, request) in last {
             connection.send(*id, request, &[])?;
             // The answer matters to nobody, but hanging up before it could lose the request.

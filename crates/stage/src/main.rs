@@ -184,7 +184,7 @@ fn remote_node(
         let (mut connection, _) = dialled.map_err(|error| std::io::Error::other(chain(&error)))?;
         connection.send(0, &Request::StartMover, &[])?;
         match connection.receive::<Reply>()?.message {
-            Reply::Done => Ok(connection.into_stream()),
+            Reply::Done => Ok(connection.into_stream()?),
             Reply::Failed(errno) => Err(std::io::Error::from_raw_os_error(errno)),
             _ => Err(std::io::ErrorKind::InvalidData.into()),
         }

@@ -103,8 +103,8 @@ impl Place {
     /// [`HelloError`].
     pub fn connect(&self, timeout: Option<Duration>) -> Result<Connection, HelloError> {
         let dialed = dial(&self.address, Via::Tcp, &self.credential, &self.claim);
-        let (connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
-        connection.try_clone_stream()?.set_timeout(timeout)?;
+        let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
+        connection.set_timeout(timeout)?;
         Ok(connection)
     }
 

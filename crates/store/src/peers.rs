@@ -235,7 +235,7 @@ impl Peers {
             None => {
                 let dialed = dial(&peer.address, Via::Tcp, &self.credential, &self.claim(fragment));
                 let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
-                wait_at_most(&connection, ANSWER_WITHIN)?;
+                wait_at_most(&mut connection, ANSWER_WITHIN)?;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
                 if let (Some(heed), Reply::Verifier(verifier)) =
@@ -248,11 +248,11 @@ impl Peers {
         };
         let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
         if is_list {
-            wait_at_most(&connection, LIST_WITHIN)?;
+            wait_at_most(&mut connection, LIST_WITHIN)?;
         }
         let reply = self.ask(&mut connection, request)?;
         if is_list {
-            wait_at_most(&connection, ANSWER_WITHIN)?;
+            wait_at_most(&mut connection, ANSWER_WITHIN)?;
         }
         *idle = Some(connection);
         Ok(reply)
@@ -271,6 +271,6 @@ impl Peers {
 }
 
 /// From now on an answer on this connection may take so long.
-fn wait_at_most(connection: &Connection, within: Duration) -> io::Result<()> {
-    connection.try_clone_stream()?.set_timeout(Some(within))
+fn wait_at_most(connection: &mut Connection, within: Duration) -> io::Result<()> {
+    connection.set_timeout(Some(within))
 }

@@ -15,6 +15,7 @@ pub mod connection;
 pub mod credential;
 pub mod dial;
 pub mod hello;
+mod inbox;
 mod key;
 pub mod member;
 pub mod message;

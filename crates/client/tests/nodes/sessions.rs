@@ -264,7 +264,7 @@ fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
     let (key, address) = (member(), &cluster.target.nodes[0]);
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: SessionId([7; 16]) };
     for _ in 0..200 {
-        let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream());
+        let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream().unwrap());
         let both = both.map(|stream| {
             stream.set_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
             Connection::new(stream)

@@ -3,21 +3,19 @@
 //! What arrives is taken from the socket in pieces of up to [`INBOX_BYTES`], so that a small frame costs one system
 //! call and not one for each of its parts; of a long payload, all but its beginning goes straight to where it belongs.
 
-use std::io::{self, IoSlice, Read, Write};
-use std::ops::Range;
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::inbox::{INBOX_BYTES, Inbox, LOOK_AGAIN};
+use super::moved::Place;
 use super::stream::Stream;
 use super::{META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
 const HEAD_BYTES: usize = 16;
-
-/// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
-const INBOX_BYTES: usize = 512;
 
 /// Longer payloads are not copied to go out with other frames, and no more is held back.
 const QUEUED_PAYLOAD_MAX: usize = 4096;
@@ -56,10 +54,39 @@ impl Connection {
         }
     }
 
+    /// The same for one that was dialled to a fragment: while nothing comes it is looked whether that has another node by
+    /// now. Whoever waits for a node that hangs and was given up goes on then.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn dialled(stream: Stream, place: Place) -> io::Result<Connection> {
+        let mut connection = Connection::new(stream);
+        connection.inbox.place = Some(place);
+        connection.set_timeout(None)?;
+        Ok(connection)
+    }
+
+    /// How long an answer may take from now on; `None`: as long as the other side is there, and the fragment.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_timeout(timeout)?;
+        self.inbox.is_limited = timeout.is_some();
+        match &self.inbox.place {
+            Some(_) if timeout.is_none() => self.stream.set_read_timeout(Some(LOOK_AGAIN)),
+            _ => Ok(()),
+        }
+    }
+
     /// The stream, for who wants to speak differently. What was taken from it and not asked for is gone: for
     /// connections that wait for nothing.
-    pub fn into_stream(self) -> Stream {
-        self.stream
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn into_stream(self) -> io::Result<Stream> {
+        self.stream.set_timeout(None)?;
+        Ok(self.stream)
     }
 
     /// A second handle on its stream.
@@ -214,74 +241,6 @@ impl Connection {
     }
 }
 
-/// What was taken from the socket and not asked for yet.
-#[derive(Debug)]
-struct Inbox {
-    bytes: [u8; INBOX_BYTES],
-    taken: Range<usize>,
-    /// The last descriptor that came with any of them.
-    descriptor: Option<OwnedFd>,
-    /// One came that this process had no place for.
-    is_lost: bool,
-}
-
-impl Default for Inbox {
-    fn default() -> Inbox {
-        Inbox { bytes: [0; INBOX_BYTES], taken: 0..0, descriptor: None, is_lost: false }
-    }
-}
-
-impl Inbox {
-    /// Fills `buffer`.
-    fn take(&mut self, stream: &mut Stream, buffer: &mut [u8]) -> io::Result<()> {
-        let mut done = 0;
-        while done < buffer.len() {
-            if self.taken.is_empty() {
-                if buffer.len() - done >= INBOX_BYTES {
-                    return stream.read_exact(&mut buffer[done..]);
-                }
-                self.refill(stream)?;
-            }
-            let ready = &self.bytes[self.taken.clone()];
-            let len = ready.len().min(buffer.len() - done);
-            buffer[done..done + len].copy_from_slice(&ready[..len]);
-            self.taken.start += len;
-            done += len;
-        }
-        Ok(())
-    }
-
-    fn refill(&mut self, stream: &mut Stream) -> io::Result<()> {
-        let len = match stream {
-            Stream::Tcp(tcp) => rustix::io::retry_on_intr(|| rustix::io::read(&*tcp, &mut self.bytes[..]))?,
-            Stream::Unix(unix) => self.refill_with_descriptor(unix)?,
-        };
-        if len == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.taken = 0..len;
-        Ok(())
-    }
-
-    /// Whoever takes bytes that a descriptor came with must take the descriptor too, or it is lost.
-    fn refill_with_descriptor(&mut self, unix: &UnixStream) -> io::Result<usize> {
-        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::io::retry_on_intr(|| {
-            let mut bytes = [io::IoSliceMut::new(&mut self.bytes)];
-            recvmsg(unix, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        })?;
-        let descriptor = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        self.is_lost |= received.flags.contains(ReturnFlags::CTRUNC);
-        self.descriptor = descriptor.or(self.descriptor.take());
-        Ok(received.bytes)
-    }
-}
-
 /// Whether a call failed because this process, or the system, has no descriptor left.
 pub fn is_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -311,6 +270,9 @@ fn write_both(stream: &mut Stream, mut head: &[u8], mut tail: &[u8]) -> io::Resu
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
     use model::Ino;
     use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::credential::Credential;
 use super::hello::{self, Claim, HelloError};
-use super::moved;
+use super::moved::Place;
 use super::stream::Stream;
 use crate::node::StorageAddress;
 
@@ -34,17 +34,16 @@ pub fn dial(
     credential: &Credential,
     claim: &Claim,
 ) -> Result<(Connection, u64), HelloError> {
-    let moved = moved::address_of(claim);
-    let address = moved.as_ref().unwrap_or(address);
+    let place = Place::of(claim);
+    let address = place.moved().unwrap_or(address);
     let mut stream = match (&address.unix, via) {
         (Some(path), Via::Unix) => Stream::Unix(UnixStream::connect(path)?),
         _ => Stream::tcp(connect_tcp(&address.tcp)?)?,
     };
     stream.set_timeout(Some(TIMEOUT))?;
     let boot = hello::greet(&mut stream, credential, claim)?;
-    // From here on a slow disk is no reason to give up: only a connection that breaks is.
-    stream.set_timeout(None)?;
-    Ok((Connection::new(stream), boot))
+    // From here on a slow disk is no reason to give up: only a connection that breaks is, and a fragment that moves.
+    Ok((Connection::dialled(stream, place)?, boot))
 }
 
 fn connect_tcp(address: &str) -> std::io::Result<TcpStream> {

@@ -84,6 +84,30 @@ pub fn address_of(claim: &Claim) -> Option<StorageAddress> {
         .map(|(_, _, address)| address)
 }
 
+/// A fragment, and where it was when it was dialled.
+#[derive(Clone, Debug)]
+pub struct Place {
+    claim: Claim,
+    was: Option<StorageAddress>,
+}
+
+impl Place {
+    /// Where the fragment is that is meant.
+    pub fn of(claim: &Claim) -> Place {
+        Place { claim: claim.clone(), was: address_of(claim) }
+    }
+
+    /// Where it is, if it has moved from where its maker knew it.
+    pub fn moved(&self) -> Option<&StorageAddress> {
+        self.was.as_ref()
+    }
+
+    /// Where it is now, if that is another place than when it was dialled.
+    pub fn has_moved(&self) -> Option<StorageAddress> {
+        address_of(&self.claim).filter(|now| self.was.as_ref() != Some(now))
+    }
+}
+
 /// The file with where a fragment is now, in place of where it was; `None` where it says so already.
 pub fn with(text: &str, instance: &str, fragment: u32, address: &StorageAddress) -> Option<String> {
     let line = format!("{instance} {fragment} {} {}\n", address.node, address.tcp);
@@ -99,35 +123,4 @@ fn parse(line: &str) -> Option<(&str, u32, StorageAddress)> {
     let (instance, fragment, node, tcp) = (words.next()?, words.next()?, words.next()?, words.next()?);
     let address = StorageAddress { node: node.to_owned(), tcp: tcp.to_owned(), unix: None };
     Some((instance, fragment.parse().ok()?, address))
-}
-
-#[cfg(test)]
-mod tests {
-    use model::SessionId;
-
-    use super::*;
-
-    #[test]
-    fn the_last_place_of_a_fragment_counts() {
-        let folder = std::env::temp_dir().join(format!("forebay-moved-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let address = |node: &str| StorageAddress { node: node.into(), tcp: format!("{node}:1"), unix: None };
-        let text = with("", "i1", 1, &address("a")).unwrap();
-        let text = with(&text, "i2", 1, &address("b")).unwrap();
-        let text = with(&text, "i1", 1, &address("c")).unwrap();
-        assert_eq!(text, "i2 1 b b:1\ni1 1 c c:1\n");
-        assert_eq!(with(&text, "i2", 1, &address("b")), None, "it says so");
-        std::fs::write(folder.join(NAME), format!("i1 1 a a:1\n{text}")).unwrap();
-        look_above(&folder.join("mounts/m/spec.json"));
-        let claim = |instance: &str, fragment| Claim {
-            instance: instance.into(),
-            namespace: 0,
-            fragment,
-            session: SessionId([0; 16]),
-        };
-        assert_eq!(address_of(&claim("i1", 1)), Some(address("c")));
-        assert_eq!(address_of(&claim("i2", 1)), Some(address("b")));
-        assert_eq!(address_of(&claim("i1", 0)), None);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
 }

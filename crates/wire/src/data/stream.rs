@@ -53,6 +53,17 @@ impl Stream {
         }
     }
 
+    /// The same for one read alone.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_read_timeout(timeout),
+            Stream::Unix(s) => s.set_read_timeout(timeout),
+        }
+    }
+
     /// A second handle on the same socket, to end the connection from another thread with [`Stream::shutdown`].
     ///
     /// # Errors
