@@ -43,8 +43,8 @@ impl Mounted {
 
     /// The namespace that a mount is one of; `None` where it is somebody else's.
     fn of(mount: Mount) -> Option<Mounted> {
-        let instance = mount.source.strip_prefix("forebay-").filter(|_| mount.kind == "fuse.forebay")?;
-        Some(Mounted { instance: instance.to_owned(), mountpoint: mount.mountpoint, device: mount.device })
+        let instance = mount.instance()?.to_owned();
+        Some(Mounted { instance, mountpoint: mount.mountpoint, device: mount.device })
     }
 
     /// The namespace that has the file of this `st_dev`.

@@ -14,6 +14,17 @@ pub const TABLE: &str = "/proc/self/mountinfo";
 /// The type of a place where something is mounted as soon as somebody goes there.
 const AUTOMOUNT: &str = "autofs";
 
+/// The type of the mounts of our namespaces, behind `fuse.`.
+pub const KIND: &str = "forebay";
+
+/// What such a mount is called begins with this; then comes the instance.
+const NAMED: &str = "forebay-";
+
+/// What a mount of the instance is called.
+pub fn name_of(instance: &str) -> String {
+    format!("{NAMED}{instance}")
+}
+
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -33,6 +44,12 @@ impl Mount {
     /// Whether it is a FUSE file system.
     pub fn is_fuse(&self) -> bool {
         self.kind == "fuse" || self.kind.starts_with("fuse.")
+    }
+
+    /// The instance that it is a namespace of; `None` where it is somebody else's.
+    pub fn instance(&self) -> Option<&str> {
+        let is_ours = self.kind.strip_prefix("fuse.") == Some(KIND);
+        self.source.strip_prefix(NAMED).filter(|_| is_ours)
     }
 
     /// Whether a path that is on this mount was to be on one of the type `kind` at `mountpoint`, which is gone: what is

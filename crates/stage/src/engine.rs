@@ -241,6 +241,6 @@ fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiE
 /// first attempt.
 fn mounts_of(spec: &StageSpec, journal: &Journal) -> Result<Mounts, NotMounted> {
     let folders = plan::list::folders(spec);
-    let of_lines = if folders.is_empty() { Vec::new() } else { mounted::noted(journal, &folders) };
-    Mounts::check(&[spec.pfs_mounts.clone(), of_lines].concat())
+    let of_lines = if folders.is_empty() { Vec::new() } else { mounted::noted(journal, &folders)? };
+    Mounts::of_others(&[spec.pfs_mounts.clone(), of_lines].concat(), &spec.target.instance)
 }

@@ -11,7 +11,7 @@
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! published := {"published":{"path","device","ino","changed"}}    the path was given to this inode; after `file`
-//! mounted := {"mounted":{"path","mountpoint","kind"}}              what a folder of a list's line was on at first
+//! mounted := {"mounted":{"path","mountpoint","kind","crc32c"}}     what a folder of a list's line was on at first
 //! opened  := {"opened":{"path","device","ino","changed"}}           a pass made this folder at the target
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
@@ -19,7 +19,7 @@
 //! `target` and `path` are text, or an array of bytes where they are not UTF-8.
 //!
 //! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
-//! believes it.
+//! believes it. A `mounted` record is none: where one may be missing, nobody takes what is there now for what was.
 
 mod drained;
 mod folders;
@@ -93,6 +93,8 @@ pub struct Journal {
     places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
     mounted: Vec<PfsMount>,
+    /// Something that earlier runs recorded cannot be read.
+    is_damaged: bool,
     folders: Mutex<Folders>,
     drained: Mutex<Drained>,
     siblings: Siblings,
@@ -138,7 +140,7 @@ impl Journal {
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
-        let Past { run, finished, unfinished, made, mounted, drained, folders, .. } = past;
+        let Past { run, finished, unfinished, made, mounted, is_damaged, drained, folders, .. } = past;
         let folders = Mutex::new(Folders::after(folders));
         let drained = Mutex::new(drained);
         let places = unfinished.values().map(|file| file.place.clone()).collect();
@@ -151,6 +153,7 @@ impl Journal {
             places,
             made,
             mounted,
+            is_damaged,
             folders,
             drained,
             siblings: Siblings::of(path, &task),
@@ -169,6 +172,7 @@ impl Journal {
             places: HashSet::new(),
             made: HashSet::new(),
             mounted: Vec::new(),
+            is_damaged: false,
             folders: Mutex::default(),
             drained: Mutex::default(),
             siblings: Siblings::default(),
@@ -241,9 +245,27 @@ impl Journal {
         &self.mounted
     }
 
-    /// Records what a folder is on.
-    pub(crate) fn note_mounted(&self, found: &PfsMount) {
-        self.append(&Record::Mounted(MountedRecord::from(found)));
+    /// Whether some of what they noted may be missing.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records what folders are on, durably: no other record stands for that.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn note_mounted(&self, found: &[PfsMount]) -> io::Result<()> {
+        let mut output = self.output.lock().expect("no thread panics with the lock");
+        let Some(file) = &mut output.file else { return Ok(()) };
+        let lines: Vec<u8> =
+            found.iter().flat_map(|mount| Record::Mounted(MountedRecord::from(mount)).line()).collect();
+        file.write_all(&lines)?;
+        file.sync_data()
     }
 
     /// Records that the destination folder is about to be made.
@@ -298,6 +320,7 @@ struct Past {
     unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
     mounted: Vec<PfsMount>,
+    is_damaged: bool,
     drained: Drained,
     folders: Vec<folders::Noted>,
     /// The run that is being read was a pass.
@@ -315,8 +338,11 @@ impl Past {
                 Ok(Record::Start(start)) if start.format > FORMAT => return Err(start.newer().into()),
                 Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
-                // Whatever it was, that file is copied again.
-                Err(error) => tracing::warn!("a line of the stage journal is not a record: {error}"),
+                // If it was of a file, that is copied again.
+                Err(error) => {
+                    past.is_damaged = true;
+                    tracing::warn!("a line of the stage journal is not a record: {error}");
+                }
             }
             line.clear();
         }
@@ -345,7 +371,10 @@ impl Past {
             }
             Record::Remark(_) => {}
             Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
-            Record::Mounted(noted) => self.mounted.push(noted.mount()),
+            Record::Mounted(noted) => match noted.mount() {
+                Some(mount) => self.mounted.push(mount),
+                None => self.is_damaged = true,
+            },
             Record::Cleared => self.folders.clear(),
             Record::Published(there) => self.drained.published(&there.path.to_path(), there.inode()),
             Record::Opened(there) => self.drained.opened(there.path.to_path(), there.inode()),

@@ -20,6 +20,16 @@ use crate::journal::Journal;
 /// What to do about it.
 const ADVICE: &str = "mount it there, then retry the stage";
 
+/// The same where the path is no place on the PFS.
+const ADVICE_ITSELF: &str = "name a path on the parallel file system; cp copies within a buffer";
+
+/// The same where what it was on is not known.
+const ADVICE_UNNOTED: &str =
+    "see that it is mounted, remove the journal, then retry the stage: it copies everything again";
+
+/// The same where that cannot be noted.
+const ADVICE_UNKEPT: &str = "free space on the node's disk, then retry the stage";
+
 /// Why something cannot be copied to a path, or from it.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMounted {
@@ -48,6 +58,33 @@ pub enum NotMounted {
         /// Its type.
         kind: String,
     },
+    /// It is on a mount of the buffer: nothing would be on the PFS, and a folder would be copied into itself.
+    #[error("{} is in the buffer itself, which is mounted on {}", path.display(), mountpoint.display())]
+    Itself {
+        /// What was to be reached.
+        path: PathBuf,
+        /// Where the buffer is mounted.
+        mountpoint: PathBuf,
+    },
+    /// Nobody knows what it was on.
+    #[error(
+        "the stage's journal {} on host {} is damaged: it is not known what file system {} was on", journal.display(),
+        host(), path.display()
+    )]
+    Unnoted {
+        /// What was to be reached.
+        path: PathBuf,
+        /// The journal.
+        journal: PathBuf,
+    },
+    /// A later attempt would not know what was mounted at this one.
+    #[error("note in the stage's journal {} on host {} what is mounted: {error}", journal.display(), host())]
+    Unkept {
+        /// The journal.
+        journal: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// It cannot be told.
     #[error("look for what {} is on, on host {}: {error}", path.display(), host())]
     Unknown {
@@ -61,12 +98,13 @@ pub enum NotMounted {
 impl NotMounted {
     /// For a stage that ends with it.
     pub(crate) fn stage_error(&self) -> ApiError {
-        ApiError {
-            code: ErrorCode::PfsNotMounted,
-            blame: Blame::Site,
-            message: self.to_string(),
-            advice: ADVICE.to_owned(),
-        }
+        let (code, blame, advice) = match self {
+            NotMounted::Itself { .. } => (ErrorCode::BadStage, Blame::User, ADVICE_ITSELF),
+            NotMounted::Unnoted { .. } => (ErrorCode::StageJournal, Blame::Site, ADVICE_UNNOTED),
+            NotMounted::Unkept { .. } => (ErrorCode::StageJournal, Blame::Site, ADVICE_UNKEPT),
+            _ => (ErrorCode::PfsNotMounted, Blame::Site, ADVICE),
+        };
+        ApiError { code, blame, message: self.to_string(), advice: advice.to_owned() }
     }
 }
 
@@ -79,23 +117,31 @@ pub fn note(path: &Path) -> std::io::Result<PfsMount> {
     Ok(PfsMount { path: path.to_owned(), mountpoint, kind })
 }
 
-/// What these folders are on, as it was at the first attempt, which the journal knows. Where nobody can tell, nothing
-/// is looked for.
-pub(crate) fn noted(journal: &Journal, folders: &BTreeSet<PathBuf>) -> Vec<PfsMount> {
+/// What these folders are on, as it was at the first attempt, which the journal knows. Where the kernel cannot tell,
+/// nothing is looked for.
+///
+/// # Errors
+/// The journal may have lost what it knew, or cannot keep it.
+pub(crate) fn noted(journal: &Journal, folders: &BTreeSet<PathBuf>) -> Result<Vec<PfsMount>, NotMounted> {
     let known: HashMap<&Path, &PfsMount> =
         journal.mounted().iter().map(|noted| (&*noted.path, noted)).collect();
-    let look = |folder: &PathBuf| {
+    let (mut all, mut new) = (Vec::new(), Vec::new());
+    for folder in folders {
         if let Some(noted) = known.get(&**folder) {
-            return Some(PfsMount::clone(noted));
+            all.push(PfsMount::clone(noted));
+        } else if journal.is_damaged() {
+            return Err(NotMounted::Unnoted { path: folder.clone(), journal: journal.path().to_owned() });
+        } else {
+            match note(folder) {
+                Ok(found) => new.push(found),
+                Err(error) => tracing::warn!("look for what {} is on: {error}", folder.display()),
+            }
         }
-        let unknown = |error: &_| tracing::warn!("look for what {} is on: {error}", folder.display());
-        let found = note(folder).inspect_err(unknown).ok()?;
-        journal.note_mounted(&found);
-        Some(found)
-    };
-    let found = folders.iter().filter_map(look).collect();
-    journal.sync();
-    found
+    }
+    let unkept = |error| NotMounted::Unkept { journal: journal.path().to_owned(), error };
+    journal.note_mounted(&new).map_err(unkept)?;
+    all.extend(new);
+    Ok(all)
 }
 
 /// Mounts that were there at the begin of an attempt.
@@ -117,8 +163,20 @@ impl Mounts {
     /// # Errors
     /// One is away.
     pub fn check(noted: &[PfsMount]) -> Result<Mounts, NotMounted> {
+        Mounts::of_others(noted, "")
+    }
+
+    /// The same for what is copied to or from the buffer `instance`.
+    ///
+    /// # Errors
+    /// One is away, or is the buffer.
+    pub(crate) fn of_others(noted: &[PfsMount], instance: &str) -> Result<Mounts, NotMounted> {
         let held = |noted: &PfsMount| {
             let found = look(noted)?;
+            if found.instance() == Some(instance) {
+                let (path, mountpoint) = (noted.path.clone(), found.mountpoint);
+                return Err(NotMounted::Itself { path, mountpoint });
+            }
             let pin = rustix::fs::open(&found.mountpoint, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
             Ok(Held { noted: noted.clone(), id: found.id, _pin: pin.ok() })
         };

@@ -158,6 +158,7 @@ error_codes! {
     StageFailed = "stage_failed",
     StageGoing = "stage_going",
     StageIdentity = "stage_identity",
+    StageJournal = "stage_journal",
     StageList = "stage_list",
     StageManifest = "stage_manifest",
     /// Names that a stage made could not be synced: its worker is to be run again, which looks at all of them.

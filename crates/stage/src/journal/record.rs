@@ -116,6 +116,10 @@ pub(super) struct MountedRecord {
     path: PathText,
     mountpoint: PathText,
     kind: String,
+    /// CRC32C of the others: no hint, as other records are, and not believed with a bit that flipped. `None`: of before
+    /// there were any.
+    #[serde(default)]
+    crc32c: Option<u32>,
 }
 
 /// A path in JSON, whatever its bytes are.
@@ -154,16 +158,23 @@ impl StartRecord {
 }
 
 impl MountedRecord {
-    pub(super) fn mount(&self) -> PfsMount {
+    /// `None`: it is not as it was written.
+    pub(super) fn mount(&self) -> Option<PfsMount> {
         let (path, mountpoint) = (self.path.to_path(), self.mountpoint.to_path());
-        PfsMount { path, mountpoint, kind: self.kind.clone() }
+        let found = PfsMount { path, mountpoint, kind: self.kind.clone() };
+        self.crc32c.is_none_or(|sum| sum == sum_of(&found)).then_some(found)
     }
+}
+
+fn sum_of(found: &PfsMount) -> u32 {
+    let (path, mountpoint) = (found.path.as_os_str().as_bytes(), found.mountpoint.as_os_str().as_bytes());
+    crc32c::crc32c(&[path, mountpoint, found.kind.as_bytes()].join(&0))
 }
 
 impl From<&PfsMount> for MountedRecord {
     fn from(found: &PfsMount) -> MountedRecord {
         let (path, mountpoint) = (PathText::from(&*found.path), PathText::from(&*found.mountpoint));
-        MountedRecord { path, mountpoint, kind: found.kind.clone() }
+        MountedRecord { path, mountpoint, kind: found.kind.clone(), crc32c: Some(sum_of(found)) }
     }
 }
 

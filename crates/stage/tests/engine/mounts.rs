@@ -205,3 +205,29 @@ fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
     assert_eq!(site.run(&spec).state, StageState::Complete);
     assert_eq!(fs::read_to_string(site.pfs("lustre/result")).unwrap(), "of the job");
 }
+
+#[test]
+fn a_damaged_note_of_what_was_mounted_is_no_leave_to_copy_below_the_mount_point() {
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+    let line = format!("$DW_JOB_STRIPED/result {}\n", site.pfs("lustre/result").display());
+    fs::write(site.pfs("list"), line).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::List, "list", "");
+    assert_eq!(site.run(&spec).state, StageState::Failed, "there is nothing to copy yet");
+    fs::write(site.buffer("result"), "of the job").unwrap();
+    run("umount", &[mount.0.to_str().unwrap()]);
+    let journal = site.path().join("journal");
+    let whole = fs::read(&journal).unwrap();
+    let record = whole.windows(9).position(|bytes| bytes == b"\"mounted\"").unwrap();
+    let end = record + whole[record..].iter().position(|byte| *byte == b'\n').unwrap();
+    for place in record..end {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1;
+        fs::write(&journal, damaged).unwrap();
+        assert_eq!(site.run(&spec).state, StageState::Failed, "byte {place}");
+        assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "byte {place}: something lies below");
+    }
+    run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
+    fs::remove_file(&journal).unwrap();
+    assert_eq!(site.run(&spec).state, StageState::Complete, "as the error advises");
+}
