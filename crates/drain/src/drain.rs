@@ -17,6 +17,7 @@ use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::rendezvous::Rendezvous;
+use crate::revisit::{There, replaced};
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Trouble};
 use crate::suffix::Suffixed;
@@ -168,6 +169,9 @@ impl Drain {
                 self.logs.spectral(Verb::Dequeue, target);
             }
         };
+        if let Some(trouble) = landed.and_then(|landed| self.is_changed(path, &target, landed)) {
+            return Outcome::Failed(trouble);
+        }
         let mut names = SUFFIXES_MAX;
         loop {
             match self.copier.attempt(path, &target, landed, |version| begin(&target, version)) {
@@ -178,6 +182,18 @@ impl Drain {
                 Outcome::Blocked(obstacle) => return self.clear_the_way(path, &obstacle),
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Somebody has changed the copy on the PFS: it is not replaced by a newer version either.
+    fn is_changed(&self, path: &Path, target: &Path, landed: &Landed) -> Option<Trouble> {
+        // A newer one that was begun may be there, or be noted for a name that it did not get.
+        if landed.target != target || self.lock().ledger.traces(path).len() > 1 {
+            return None;
+        }
+        match self.there(path, landed) {
+            Ok(There::Another(why)) => Some(replaced(path, landed, why)),
+            _ => None,
         }
     }
 

@@ -148,7 +148,9 @@ impl Logs {
     pub(crate) fn flush(&self) {
         let mut output = self.lock();
         let output = &mut *output;
-        let written = output.spectral.write().and_then(|()| output.json.write());
+        // Each by itself: the receipt is made of the second, and a user may have moved the first away.
+        let (spectral, json) = (output.spectral.write(), output.json.write());
+        let written = json.and(spectral);
         // The drain itself goes on: the ledger and the status say how far it is.
         if let Err(error) = &written
             && !output.broken

@@ -2,13 +2,18 @@
 //!
 //! **Invariant:** somebody else's file, and one that was touched since, is never taken for the drainer's.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use crate::below;
 use crate::generation::{Seen, Stamp, find};
+
+/// Bytes that are read at once.
+const SUM_AT_ONCE: usize = 1 << 20;
 
 /// An inode as it was when it got its name. Its device is not noted: the number of one is another after a remount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +51,11 @@ impl Placed {
         Placed { ctime: None, ..*self }.differs(there)
     }
 
+    /// Whether what is there is this, and nobody has touched it.
+    pub(crate) fn is(&self, there: &Seen) -> bool {
+        self.ctime.is_some() && self.differs(there).is_none()
+    }
+
     /// Why what is there now is not this.
     fn differs(&self, there: &Seen) -> Option<&'static str> {
         let now = Placed::now(there);
@@ -54,6 +64,23 @@ impl Placed {
             () if (now.size, now.mtime) != (self.size, self.mtime) => Some("it was changed there"),
             () if self.ctime.is_some() && self.ctime != now.ctime => Some("it was changed or touched there"),
             () => None,
+        }
+    }
+}
+
+/// CRC32C of what the file `target` holds now.
+///
+/// # Errors
+/// The PFS's.
+pub(crate) fn sum_of(root: &Path, target: &Path) -> std::io::Result<u32> {
+    let place = below::reach(root, target)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&place.folder, &place.name, flags, Mode::empty())?);
+    let (mut sum, mut buffer) = (0, vec![0; SUM_AT_ONCE]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(sum),
+            len => sum = crc32c::crc32c_append(sum, &buffer[..len]),
         }
     }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::below;
 use crate::rendezvous::{Files, RECEIPT, Rendezvous};
+use crate::status::Status;
 
 /// The receipt's first line.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -48,7 +49,9 @@ impl Rendezvous {
     pub fn write_receipt(&self) -> std::io::Result<PathBuf> {
         let path = self.folder().join(RECEIPT);
         let files = self.files()?;
-        let summary = summary(&files);
+        let mut summary = summary(&files);
+        // A node whose log cannot be written says itself what it owes.
+        summary.complete &= self.statuses()?.iter().all(Status::owes_nothing);
         let mut text = serde_json::to_string(&summary)?;
         for line in files.values() {
             text += "\n";

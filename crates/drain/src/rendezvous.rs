@@ -225,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_is_complete_only_where_each_node_says_that_it_owes_nothing() {
+        let (_folder, rendezvous) = rendezvous();
+        for (failed, is_complete) in [(0, "true"), (1, "false")] {
+            // Its log has no line of what failed: the disk that it is on was full.
+            rendezvous.publish(&Status { host: "n1".into(), failed, ..Status::default() }).unwrap();
+            let receipt = std::fs::read_to_string(rendezvous.write_receipt().unwrap()).unwrap();
+            assert!(receipt.contains(&format!("\"complete\":{is_complete}")), "{receipt}");
+        }
+    }
+
+    #[test]
     fn a_status_or_an_answer_that_cannot_be_understood_is_never_a_node_less() {
         for damaged in ["", "{\"host\":\"n1\""] {
             let (folder, rendezvous) = rendezvous();

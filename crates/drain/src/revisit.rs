@@ -13,11 +13,12 @@ use crate::drain::Drain;
 use crate::generation::find;
 use crate::ledger::Landed;
 use crate::mounted;
+use crate::placed::{Placed, sum_of};
 use crate::status::Trouble;
 use crate::table::Attempt;
 
 /// What is there of a copy.
-enum There {
+pub(crate) enum There {
     It,
     Nothing,
     Another(&'static str),
@@ -31,7 +32,7 @@ impl Drain {
             state.ledger.landed().map(|(path, landed)| (path.clone(), landed.clone())).collect()
         };
         let look = |(path, landed): &(PathBuf, Landed)| {
-            !matches!(self.there(landed), Ok(There::It)) && self.seize(path, landed)
+            !matches!(self.there(path, landed), Ok(There::It)) && self.seize(path, landed)
         };
         let suspects: Vec<_> = landed.into_iter().filter(look).collect();
         let troubles = self.judge(&suspects);
@@ -52,7 +53,7 @@ impl Drain {
     fn judge(&self, suspects: &[(PathBuf, Landed)]) -> Vec<Trouble> {
         let (mut missing, mut troubles) = (Vec::new(), Vec::new());
         for (path, landed) in suspects {
-            match self.there(landed) {
+            match self.there(path, landed) {
                 Ok(There::It) => {}
                 Ok(There::Nothing) => missing.push((path, landed)),
                 // Nothing is owed any more.
@@ -70,11 +71,31 @@ impl Drain {
         troubles
     }
 
-    fn there(&self, landed: &Landed) -> rustix::io::Result<There> {
+    /// What has the name on the PFS that was given to the copy of `path`.
+    pub(crate) fn there(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
         let Some(seen) = find(&self.to, &landed.target)? else { return Ok(There::Nothing) };
-        let placed = self.lock().ledger.placed(&landed.target);
-        let another = placed.and_then(|placed| placed.holds_another(&seen));
-        Ok(another.map_or(There::It, There::Another))
+        let (placed, is_begun) = {
+            let ledger = &self.lock().ledger;
+            (ledger.placed(&landed.target), ledger.traces(path).len() > 1)
+        };
+        if placed.is_some_and(|placed| placed.is(&seen)) {
+            return Ok(There::It);
+        }
+        if let Some(why) = placed.and_then(|placed| placed.holds_another(&seen)) {
+            return Ok(There::Another(why));
+        }
+        // It was touched, or nothing is noted of it: what it holds must tell, unless it may be a version that was begun
+        // since.
+        let Some(expected) = landed.crc32c.filter(|_| !is_begun) else { return Ok(There::It) };
+        let found = sum_of(&self.to, &landed.target);
+        let found = found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        if found != expected {
+            return Ok(There::Another("it was changed there"));
+        }
+        if let Err(error) = self.lock().ledger.place(&landed.target, Placed::now(&seen)) {
+            tracing::warn!("write the ledger: {error}");
+        }
+        Ok(There::It)
     }
 
     /// Nothing of the file is on the PFS any more.
@@ -107,7 +128,7 @@ impl Drain {
     }
 }
 
-fn replaced(path: &Path, landed: &Landed, why: &str) -> Trouble {
+pub(crate) fn replaced(path: &Path, landed: &Landed, why: &str) -> Trouble {
     Trouble {
         path: path.display().to_string(),
         errno: Errno::EXIST.raw_os_error(),

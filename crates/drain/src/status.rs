@@ -21,7 +21,7 @@ pub struct Trouble {
 }
 
 /// One node's drainer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The node.
     pub host: String,

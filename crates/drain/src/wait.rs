@@ -163,9 +163,14 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     let temporary = to.join(format!(".{}.committing", name.replace('/', "_")));
     // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
     let mut draft = below::create(to, &temporary)?;
-    draft.write_all(&text)?;
-    draft.sync_all()?;
-    std::fs::rename(&temporary, below::reach(to, &file)?.path())?;
+    let made = draft
+        .write_all(&text)
+        .and_then(|()| draft.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, below::reach(to, &file)?.path()));
+    if let Err(error) = made {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
     let mut made = vec![file];
     if disk::exists(&to.join(name))? {
         let latest = to.join("latest");
