@@ -70,7 +70,7 @@ impl Output {
         if self.json {
             return self.note(text);
         }
-        let text = self.advised(text);
+        let text = shown(&self.advised(text));
         // A reader that is gone (`forebay status | head`) is no error of ours.
         self.bars.suspend(|| drop(writeln!(std::io::stdout(), "{text}")));
     }
@@ -83,14 +83,24 @@ impl Output {
 
     /// What happens meanwhile: standard error. As in [`Output::advised`].
     pub fn note(&self, text: &str) {
-        let text = self.advised(text);
+        let text = shown(&self.advised(text));
         self.bars.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
     }
+}
+
+/// Lines for a terminal, which obeys none of what names of files may have in them.
+fn shown(text: &str) -> String {
+    text.split('\n').map(render::on_one_line).collect::<Vec<String>>().join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_by_the_names_of_files() {
+        assert_eq!(shown("one\n  \u{1b}[31mtwo\r"), "one\n  \\u{1b}[31mtwo\\r");
+    }
 
     #[test]
     fn commands_that_others_advise_find_the_buffer_where_this_command_found_it() {

@@ -99,7 +99,7 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
         state: ObjectState { fuse_blown: intact == Some(false) && whole.state.actualized, ..whole.state },
         session: whole.session.number,
         capacity_bytes: instance.capacity_bytes,
-        used_bytes: used_bytes(&instance.id, views),
+        used_bytes: used_bytes(instance, views),
         nodes: u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX),
         created_unix: whole.session.created_unix,
         intact,

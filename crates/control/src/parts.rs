@@ -69,8 +69,8 @@ fn names_lack(fragment: &FragmentStatus) -> Option<(String, String)> {
 
 /// What is said of objects that were lost with the node whose place this one took.
 fn lost(fragment: &FragmentStatus) -> Option<(String, String)> {
-    let count = Some(fragment.lost.len()).filter(|count| *count > 0)?;
-    let why = format!("{count} or more objects were lost with the node whose place it has taken");
+    let count = Some(fragment.lost.len() as u64).filter(|count| *count > 0)? + fragment.lost_more;
+    let why = format!("{count} objects were lost with the node whose place it has taken");
     let advice = format!("`forebay scrub {TOKEN}` names the files: write them anew, or remove them");
     Some((why, advice))
 }

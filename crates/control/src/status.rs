@@ -150,7 +150,7 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
 fn describe_instance(instance: Instance, token: &str, nodes: &[NodeView]) -> InstanceStatus {
     let told = |parts: Vec<PartTrouble>| parts.into_iter().map(|part| part.of_buffer(token)).collect();
     InstanceStatus {
-        used_bytes: used_bytes(&instance.id, nodes),
+        used_bytes: used_bytes(&instance, nodes),
         intact: parts::is_intact(&instance, nodes),
         unserved: told(parts::unserved(&instance, nodes)),
         copies: copies(&instance, nodes),

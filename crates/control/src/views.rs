@@ -11,10 +11,11 @@ pub(crate) fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Opt
     health.mounts.iter().find(|mount| mount.id == id)
 }
 
-/// Bytes in use in an instance, as its nodes said last.
-pub(crate) fn used_bytes(instance: &str, nodes: &[NodeView]) -> u64 {
-    let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
-    fragments.filter(|fragment| fragment.instance == instance).map(|fragment| fragment.used_bytes).sum()
+/// Bytes in use in an instance, as the nodes said last that have its parts: not one that was given up for lost.
+pub(crate) fn used_bytes(instance: &Instance, nodes: &[NodeView]) -> u64 {
+    let nodes = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
+    let fragments = nodes.filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
+    fragments.filter(|fragment| fragment.instance == instance.id).map(|fragment| fragment.used_bytes).sum()
 }
 
 /// Bytes that an instance holds at most: what its nodes say of the parts that they serve, and as much as a part may

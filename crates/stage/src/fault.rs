@@ -250,6 +250,11 @@ fn buffer_advice(errno: Errno) -> &'static str {
         Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
         Errno::NOTDIR => "a file is in the way of a folder, or the stage needs type=file",
         Errno::PERM => "only root may do this; leave it out or stage as root",
+        Errno::ACCESS => "it is another user's in the buffer; leave it out, or ask its owner to let you",
+        Errno::IO => {
+            "`forebay scrub` of the buffer names what is damaged; where nothing is, look at `forebay status` and at the \
+             storage nodes' logs, then retry the stage"
+        }
         _ => "look at `forebay status` and at the storage nodes' logs, then retry the stage",
     }
 }

@@ -247,6 +247,7 @@ impl Fragment {
     /// What it says of itself.
     pub fn status(&self) -> FragmentStatus {
         let used = self.space.used();
+        let (lost, lost_more) = self.lost();
         FragmentStatus {
             instance: self.spec.instance.clone(),
             index: self.spec.index,
@@ -259,7 +260,8 @@ impl Fragment {
             copies: self.copies(),
             mirrors: self.mirrors(),
             integrity: self.integrity(),
-            lost: self.lost(),
+            lost,
+            lost_more,
             term: self.spec.term,
             witnessed: self.spec.witnessed,
             ..FragmentStatus::default()

@@ -224,7 +224,7 @@ fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
             output.say(&format!("object of inode {ino} on part {part}, {size}: belongs to no file"));
         }
         for stray in &fsck.strays {
-            let (path, node) = (stray.path.display(), &stray.node);
+            let (path, node) = (render::on_one_line(&stray.path.display().to_string()), &stray.node);
             output.say(&format!("{path} on node {node}: is not an object, or is in the wrong folder"));
         }
         let (inodes, objects, freed) = (fsck.inodes, fsck.objects, fsck.freed);
@@ -237,7 +237,8 @@ fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
 }
 
 fn line(damage: &Damage, unseen: &[&PartTrouble]) -> String {
-    let file = damage.path.clone().unwrap_or_else(|| match unseen {
+    let named = damage.path.as_deref().map(render::on_one_line);
+    let file = named.unwrap_or_else(|| match unseen {
         [] => format!("a file without a name (inode {})", damage.ino),
         _ => format!("a file whose name could not be looked up (inode {})", damage.ino),
     });

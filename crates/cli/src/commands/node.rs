@@ -10,6 +10,7 @@ use crate::arguments::Node;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render;
 
 /// What is asked of control.
 fn request(command: &Node) -> (String, GiveUp) {
@@ -92,11 +93,14 @@ fn lacking(name: &str, damaged: &Damaged) -> Vec<String> {
          until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
          data there:"
     )];
-    lines.extend(damaged.files.files.iter().map(|file| format!("  {file}")));
+    lines.extend(damaged.files.files.iter().map(|file| format!("  {}", render::on_one_line(file))));
     if damaged.files.more > 0 {
         lines.push(format!("  and {} more", damaged.files.more));
     }
-    if damaged.files.files.is_empty() {
+    if damaged.files.unasked {
+        let scrub = format!("`forebay scrub {token}` finds them when it does");
+        lines.push(format!("  perhaps more: a node that knows of some does not answer; {scrub}"));
+    } else if damaged.files.files.is_empty() && damaged.files.more == 0 {
         lines.push("  none is known".to_owned());
     }
     lines
@@ -104,7 +108,17 @@ fn lacking(name: &str, damaged: &Damaged) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use wire::node::PartFiles;
+
     use super::*;
+
+    #[test]
+    fn where_a_node_could_not_be_asked_nobody_is_told_that_no_file_is_known() {
+        let files = PartFiles { unasked: true, ..PartFiles::default() };
+        let lines = lacking("n1", &Damaged { token: "b".into(), nodes: vec![], files, names_lack: false });
+        assert!(lines.iter().all(|line| !line.contains("none is known")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("does not answer")), "{lines:?}");
+    }
 
     #[test]
     fn a_node_that_had_nothing_is_said_to_be_drained_with_how_to_undo_that() {

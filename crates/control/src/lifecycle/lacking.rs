@@ -31,10 +31,11 @@ pub(super) async fn told<S: Site>(
     // What is made again on one machine is waited for, as its nodes end with the command.
     let times = if is_local { fragments::ASKED_MAX } else { 1 };
     let told = asked.map(|(node, spec)| fragments::ask(app, node, spec, times));
-    let (mut lost, mut names_lack) = (Vec::new(), false);
+    let (mut lost, mut unnamed, mut names_lack) = (Vec::new(), 0, false);
     for status in join_all(told).await {
         let status = status?;
         lost.extend(status.lost);
+        unnamed += status.lost_more;
         names_lack |= status.copies.iter().any(|copy| copy.accepted);
     }
     if lost.is_empty() && !names_lack {
@@ -44,13 +45,13 @@ pub(super) async fn told<S: Site>(
     lost.dedup();
     let mut files = PartFiles::default();
     for node in of.instance.nodes.iter().filter(|node| is_online(node)) {
-        // Whose home is elsewhere, or does not answer, is counted.
+        // Whose home is elsewhere, or does not answer, is counted with the rest.
         let Ok(paths) = app.site.paths(node, &of.instance.id, &lost).await else { continue };
         files.files.extend(paths.into_iter().flatten());
     }
     files.files.sort();
     files.files.dedup();
-    files.more = (lost.len() as u64).saturating_sub(files.files.len() as u64);
+    files.more = unnamed + (lost.len() as u64).saturating_sub(files.files.len() as u64);
     Ok(Some((files, names_lack)))
 }
 
@@ -77,6 +78,7 @@ pub(super) async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[u3
                 Err(error) => {
                     let instance = &of.instance.id;
                     tracing::warn!(node, instance, %error, "cannot ask which files had data on a lost node");
+                    all.unasked = true;
                 }
             }
         }

@@ -239,7 +239,7 @@ pub(crate) fn shares(
     views: &[crate::site::NodeView],
 ) -> state::Result<Vec<Share>> {
     let all = instances::all(tx)?;
-    Ok(all.iter().map(|instance| Share::of(instance, used_bytes(&instance.id, views))).collect())
+    Ok(all.iter().map(|instance| Share::of(instance, used_bytes(instance, views))).collect())
 }
 
 /// An image was our own choice and the machine does not let us have one.

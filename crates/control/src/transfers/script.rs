@@ -177,7 +177,7 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
     Err(error(ErrorCode::StageFailed, message, advice(transfer, &first.advice)))
 }
 
-/// Names and rights on the PFS are the user's; disks, quotas and everything of the buffer are not.
+/// Names on the PFS and rights on either side are the user's; disks, quotas and all else of the buffer are not.
 fn is_users(failure: &FileFailure) -> bool {
     use rustix::io::Errno;
     let users = [
@@ -189,7 +189,9 @@ fn is_users(failure: &FileFailure) -> bool {
         Errno::NAMETOOLONG,
         Errno::LOOP,
     ];
-    failure.side == Side::Pfs && users.iter().any(|errno| errno.raw_os_error() == failure.errno)
+    let rights = [Errno::ACCESS, Errno::PERM];
+    let theirs = if failure.side == Side::Pfs { &users[..] } else { &rights };
+    theirs.iter().any(|errno| errno.raw_os_error() == failure.errno)
 }
 
 fn advice(transfer: &Transfer, first: &str) -> String {

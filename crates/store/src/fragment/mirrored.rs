@@ -87,12 +87,17 @@ impl Fragment {
         }
     }
 
-    /// Some of the objects that were lost with the node whose place this one took, and were not written anew.
-    pub(super) fn lost(&self) -> Vec<(u32, Ino)> {
-        let lost_of = |(id, namespace): (u32, Namespace)| {
-            namespace.objects.lost(LOST_MAX).into_iter().map(move |ino| (id, ino)).collect::<Vec<_>>()
-        };
-        self.all_namespaces().into_iter().flat_map(lost_of).take(LOST_MAX).collect()
+    /// Some of the objects that were lost with the node whose place this one took, and were not written anew; and how
+    /// many are noted besides.
+    pub(super) fn lost(&self) -> (Vec<(u32, Ino)>, u64) {
+        let (mut some, mut all) = (Vec::new(), 0);
+        for (id, namespace) in self.all_namespaces() {
+            let found = namespace.objects.lost(LOST_MAX - some.len().min(LOST_MAX));
+            some.extend(found.into_iter().map(|ino| (id, ino)));
+            all += namespace.objects.noted_lost();
+        }
+        let more = (all as u64).saturating_sub(some.len() as u64);
+        (some, more)
     }
 
     /// How its objects are kept on another node.

@@ -92,15 +92,20 @@ impl Objects {
     pub fn lost(&self, count: usize) -> Vec<Ino> {
         let mut lost = Vec::new();
         for (ino, _) in self.keeper.lost.all() {
+            if lost.len() >= count {
+                break;
+            }
             match self.is_lost(ino) {
                 Ok(false) => self.keeper.lost.forget(ino),
                 _ => lost.push(ino),
             }
-            if lost.len() >= count {
-                break;
-            }
         }
         lost
+    }
+
+    /// How many are noted as lost: perhaps some of those that were written anew since are among them.
+    pub fn noted_lost(&self) -> usize {
+        self.keeper.lost.all().len()
     }
 
     /// The number of every object.

@@ -62,6 +62,8 @@ struct Progress {
     shipped: (u64, u64),
     /// The copy that is written now has been synced as a whole.
     whole: bool,
+    /// The copy lacks something that it had.
+    cut: bool,
     /// Changes are confirmed without the other node.
     alone: bool,
     /// The note that says so may be there.
@@ -104,6 +106,7 @@ impl Progress {
             wanted: 0,
             shipped: (0, 0),
             whole: false,
+            cut: false,
             alone,
             noted: alone,
             compared: false,
@@ -197,6 +200,7 @@ impl Second {
         let mut progress = self.lock();
         progress.synced = progress.synced.max(next);
         progress.whole = true;
+        progress.cut = false;
         progress.trouble = None;
         progress.heard = Some(Instant::now());
         if progress.noted && progress.synced >= progress.wanted {
@@ -264,12 +268,17 @@ impl Second {
         progress.trouble = Some(why);
     }
 
+    /// The copy lacks something that it had: it does not have all that was confirmed before it is made anew.
+    fn is_cut(&self) {
+        self.lock().cut = true;
+    }
+
     /// How far it is behind a log that goes so far.
     pub fn behind(&self, log: &Extent) -> Behind {
         let progress = self.lock();
         let (generation, shipped) = progress.shipped;
         let has = if generation == log.generation { shipped } else { 0 };
-        let confirmed = !progress.alone && !progress.doubt.exists();
+        let confirmed = !progress.alone && !progress.cut && !progress.doubt.exists();
         Behind {
             node: self.place.node(),
             whole: progress.whole && confirmed,

@@ -40,6 +40,9 @@ pub struct FragmentStatus {
     /// Objects that were lost with the node whose place this one took, as (namespace, inode): the first hundred.
     #[serde(default)]
     pub lost: Vec<(u32, Ino)>,
+    /// How many there may be beside those.
+    #[serde(default)]
+    pub lost_more: u64,
     /// Another node has taken its place: where what it has is kept, which nobody uses.
     pub given_up: Option<PathBuf>,
     /// How often another had taken its place before this one did.
@@ -65,6 +68,9 @@ pub struct PartFiles {
     pub files: Vec<String>,
     /// How many there are beside those.
     pub more: u64,
+    /// Somebody who knows of some could not be asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unasked: bool,
 }
 
 /// A part of a buffer that is not served, or that nobody could look at.

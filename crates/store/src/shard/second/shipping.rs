@@ -126,10 +126,11 @@ impl Shipment<'_> {
     /// The other node still has the copy.
     fn look_at_copy(&self, link: &mut Link) -> io::Result<()> {
         let Found { length, .. } = link.find()?;
-        match length < self.sent {
-            true => Err(io::Error::other(format!("the copy has {length} of {} bytes", self.sent))),
-            false => Ok(()),
+        if length < self.sent {
+            self.second.is_cut();
+            return Err(io::Error::other(format!("the copy has {length} of {} bytes", self.sent)));
         }
+        Ok(())
     }
 
     fn extent(&self) -> Option<Extent> {
