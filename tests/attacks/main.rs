@@ -5,6 +5,7 @@
 
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
+mod crowds;
 mod impostors;
 mod shared_buffers;
 mod site;
@@ -25,8 +26,9 @@ const TOGETHER: &[Test] = &[
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
 ];
 
-/// One by one: they kill.
+/// One by one: they kill, or take all of a service.
 const ALONE: &[Test] = &[
+    ("crowds_keep_nobody_from_control", crowds::control),
     ("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port),
     ("who_takes_the_port_of_a_node_s_api_is_not_believed", impostors::api_port),
 ];

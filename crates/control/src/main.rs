@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 
+/// Connections, and what requests open.
+const DESCRIPTORS: u64 = 65_536;
+
 /// Allocates burst buffers and leads jobs through their life-cycle. On a cluster started with --config; on one machine
 /// by forebay.
 #[derive(Debug, Parser)]
@@ -21,6 +24,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     daemon::begin::begin();
+    daemon::descriptors::raise(DESCRIPTORS);
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
