@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alone;
 mod copies;
 mod doubted;
 mod expired;

@@ -32,12 +32,12 @@ pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError>
     let spec = &as_kept(spec);
     for namespace in &spec.namespaces {
         match due {
-            Due::Nothing => self::namespace(&making, spec, namespace)?,
+            None => self::namespace(&making, spec, namespace)?,
             // Its log is taken from the copy when it is opened.
-            Due::Everything | Due::Names | Due::AcceptedNames => objects(&making, spec, namespace)?,
+            Some(_) => objects(&making, spec, namespace)?,
         }
     }
-    if due != Due::Nothing {
+    if let Some(due) = due {
         due::note(&making, due)
             .map_err(|cause| FragmentError::io("note the restoration of", folder, cause))?;
     }

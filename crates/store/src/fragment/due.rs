@@ -15,8 +15,6 @@ use wire::node::Missing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Due {
-    /// Nothing.
-    Nothing,
     /// Objects and names: they are known to be there, or which objects are not.
     Everything,
     /// Names: nobody knows what the mirror lacks, and all objects are lost.
@@ -26,27 +24,27 @@ pub enum Due {
 }
 
 impl Due {
-    /// Where a fragment is made so.
-    pub fn of(missing: Missing) -> Due {
+    /// Where a fragment is made so; `None`: nothing.
+    pub fn of(missing: Missing) -> Option<Due> {
         match missing {
-            Missing::Refused | Missing::Made => Due::Nothing,
-            Missing::Restored => Due::Everything,
-            Missing::NamesRestored => Due::Names,
-            Missing::NamesAccepted => Due::AcceptedNames,
+            Missing::Refused | Missing::Made => None,
+            Missing::Restored => Some(Due::Everything),
+            Missing::NamesRestored => Some(Due::Names),
+            Missing::NamesAccepted => Some(Due::AcceptedNames),
         }
     }
 
     /// Whether all objects of a fragment, which is mirrored or is not, are lost.
     pub fn loses_objects(self, mirrored: bool) -> bool {
         match self {
-            Due::Nothing => false,
             Due::Everything => !mirrored,
             Due::Names | Due::AcceptedNames => true,
         }
     }
 }
 
-fn note_of(folder: &Path) -> PathBuf {
+/// Where that is noted in the fragment below `folder`.
+pub fn note_of(folder: &Path) -> PathBuf {
     folder.join("restoring")
 }
 
@@ -58,16 +56,16 @@ pub fn note(folder: &Path, due: Due) -> io::Result<()> {
     disk::replace(&note_of(folder), &serde_json::to_vec(&due)?)
 }
 
-/// What that is for the fragment below `folder`.
+/// What that is for the fragment below `folder`; `None`: nothing.
 ///
 /// # Errors
-/// It cannot be told.
-pub fn of(folder: &Path) -> io::Result<Due> {
+/// It cannot be told: that is no reason to take anything, nor to take nothing.
+pub fn of(folder: &Path) -> io::Result<Option<Due>> {
     match disk::read(&note_of(folder))? {
-        None => Ok(Due::Nothing),
+        None => Ok(None),
         // As it was noted before there was anything else.
-        Some(text) if text.is_empty() => Ok(Due::Everything),
-        Some(text) => Ok(serde_json::from_slice(&text)?),
+        Some(text) if text.is_empty() => Ok(Some(Due::Everything)),
+        Some(text) => Ok(Some(serde_json::from_slice(&text)?)),
     }
 }
 

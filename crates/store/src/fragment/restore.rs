@@ -34,12 +34,12 @@ use crate::peers::Peers;
 use crate::terms::Terms;
 use crate::verifier::{Verifier, sync_file_system};
 
-/// Whether what the fragment `spec` below `folder` has of its objects is older than the mirror, which then is noted to
-/// take its place. The mirror's node is asked, which may be starting, too.
+/// What is due where what the fragment `spec` below `folder` has of its objects is older than the mirror, which then is
+/// noted to take its place; `None` where it is not older. The mirror's node is asked, which may be starting, too.
 ///
 /// # Errors
 /// [`RestoreError::Away`]; [`RestoreError::Older`] where it has, or may have, what the mirror lacks.
-pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<bool, RestoreError> {
+pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<Option<Due>, RestoreError> {
     let mut is_older = false;
     for namespace in spec.namespaces.iter().filter(|_| spec.mirrored) {
         let key = Key::from_hex(&spec.key);
@@ -55,20 +55,21 @@ pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<bo
             Order::Older | Order::Unknown => return Err(RestoreError::Older { node: place.node() }),
         }
     }
-    if is_older {
-        tracing::error!(
-            folder = %folder.display(),
-            "this part of a buffer is older than its mirror, as if an old copy of its folder had been put back: it is \
-             filled from the mirror"
-        );
-        due::note(folder, Due::Everything).map_err(here)?;
+    if !is_older {
+        return Ok(None);
     }
-    Ok(is_older)
+    tracing::error!(
+        folder = %folder.display(),
+        "this part of a buffer is older than its mirror, as if an old copy of its folder had been put back: it is \
+         filled from the mirror"
+    );
+    due::note(folder, Due::Everything).map_err(here)?;
+    Ok(Some(Due::Everything))
 }
 
 /// Whether it is noted beside the meetings at `path` that the mirror lacks something.
 fn is_alone(path: &Path) -> io::Result<bool> {
-    alone::is_alone(&notes_beside(path)?)
+    disk::if_there(notes_beside(path))?.map_or(Ok(false), |folder| alone::is_alone(&folder))
 }
 
 /// Notes that there durably.
@@ -80,17 +81,18 @@ fn notes_beside(path: &Path) -> io::Result<DiskFolder> {
     DiskFolder::open(path.parent().ok_or(io::ErrorKind::NotFound)?)
 }
 
-/// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place
-/// it takes, and notes which are lost; where nothing is taken not those of namespaces that have their homes here
+/// Takes what is `due` of the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the
+/// one whose place it takes, and notes which are lost; where nothing is taken not those of namespaces that have their homes here
 /// ([`note_own_lost`]).
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.
-pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
-    if due::of(folder).map_err(here)?.loses_objects(spec.mirrored) {
+pub fn run(folder: &Path, due: Due, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
+    if due.loses_objects(spec.mirrored) {
         return note_lost(folder, spec, terms);
     }
     for (namespace, place) in mirrors(spec, terms) {
+        check_not_alone(folder, namespace.id, &place)?;
         let mut taking = Taking::begin(&place)?;
         let meant = meant_elsewhere(spec, namespace, terms)?;
         let meant = (namespace.home != spec.index).then_some(&*meant);
@@ -101,6 +103,15 @@ pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(),
         lost::note(&lost_of(folder, spec, namespace.id), &lost).map_err(here)?;
     }
     finish(folder, spec).map_err(here)
+}
+
+/// Nothing of what a fragment has confirmed without its mirror gives its place to what that has.
+fn check_not_alone(folder: &Path, namespace: u32, place: &Place) -> Result<(), RestoreError> {
+    let here = |cause| RestoreError::Here { node: place.node(), cause };
+    match is_alone(&meetings::path_of(folder, namespace)).map_err(here)? {
+        true => Err(RestoreError::Alone { node: place.node(), note: due::note_of(folder) }),
+        false => Ok(()),
+    }
 }
 
 /// The namespaces, with where their mirrors are.

@@ -1,6 +1,7 @@
 //! Why a mirror does not take the place of what is lost.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why the objects are not there.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,17 @@ pub enum RestoreError {
     Older {
         /// Where the mirror is.
         node: String,
+    },
+    /// What is here has what the mirror lacks, and is noted to give its place to it all the same.
+    #[error(
+        "{note} says that the part of the buffer here is to be filled from its mirror on node {node}, which lacks \
+         changes that were answered here: neither is put over the other"
+    )]
+    Alone {
+        /// Where the mirror is.
+        node: String,
+        /// Where that is noted.
+        note: PathBuf,
     },
     /// Something here failed.
     #[error("cannot restore from the mirror on node {node}: {cause}")]

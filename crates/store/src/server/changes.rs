@@ -17,8 +17,8 @@ use wire::control::{ApiError, Blame, ErrorCode};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, Missing};
 
-use super::slot::{Slot, unknown};
-use super::starting::Starting;
+use super::slot::{Slot, status_of, unknown};
+use super::starting::{LOST_PAUSE, Starting};
 use super::{POISON, Server, thread};
 use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
@@ -65,20 +65,46 @@ impl Server {
             Ok(None) => return,
             Err(error) => return self.refuse(unknown(name), &error),
         };
-        let (index, capacity_bytes, term) = (spec.index, spec.capacity_bytes, spec.term);
-        let status = FragmentStatus { index, capacity_bytes, term, ..unknown(name.clone()) };
+        let status = status_of(&spec, &name);
         let terms = match self.terms(folder, &spec) {
             Ok(terms) if terms.is_replaced() => return drop(self.show_replaced(status)),
             Ok(terms) => terms,
             Err(error) => return self.refuse(status, &error),
         };
         self.keep_copies(&name, folder, &spec, &terms);
-        if let Some(starting) = Starting::of(&name, folder, &spec, &terms) {
-            return self.begin(starting);
+        self.start_up(&name, folder, spec, terms);
+    }
+
+    /// Serves a fragment, at once or in the background. One of which it cannot be told which of these is refused, and
+    /// tried again.
+    fn start_up(self: &Arc<Server>, name: &str, folder: &Path, spec: FragmentSpec, terms: Arc<Terms>) {
+        let status = status_of(&spec, name);
+        match Starting::of(name, folder, &spec, &terms) {
+            Ok(Some(starting)) => return self.begin(starting),
+            Ok(None) => {}
+            Err(error) => {
+                self.refuse(FragmentStatus { retried: true, ..status }, &error);
+                return self.start_up_later(name, folder, spec, terms);
+            }
         }
         match Fragment::open(folder, spec, &terms) {
-            Ok(fragment) => drop(self.slots().insert(name, Slot::Served(Arc::new(fragment)))),
+            Ok(fragment) => drop(self.slots().insert(name.to_owned(), Slot::Served(Arc::new(fragment)))),
             Err(error) => self.refuse(status, &error),
+        }
+    }
+
+    fn start_up_later(self: &Arc<Server>, name: &str, folder: &Path, spec: FragmentSpec, terms: Arc<Terms>) {
+        let (server, folder, of) = (self.clone(), folder.to_owned(), name.to_owned());
+        let later = move || {
+            std::thread::sleep(LOST_PAUSE);
+            server.alone(&of, || server.start_up(&of, &folder, spec, terms));
+        };
+        if let Err(error) = thread("start", later) {
+            tracing::error!(
+                name,
+                %error,
+                "no thread to try again to start a fragment; the next start of the node does"
+            );
         }
     }
 
@@ -172,9 +198,7 @@ impl Server {
         terms: &Arc<Terms>,
     ) -> FragmentStatus {
         self.keep_copies(&spec.instance, folder, spec, terms);
-        if let Some(starting) = Starting::of(&spec.instance, folder, spec, terms) {
-            self.begin(starting);
-        }
+        self.start_up(&spec.instance, folder, spec.clone(), terms.clone());
         self.status_of(&spec.instance).unwrap_or_else(|| unknown(spec.instance.clone()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::node::FragmentStatus;
+use wire::node::{FragmentSpec, FragmentStatus};
 
 use super::Server;
 use crate::fragment::{Fragment, FragmentError};
@@ -46,4 +46,10 @@ impl Server {
 /// The status of a fragment of which nothing is known but its name.
 pub(super) fn unknown(instance: String) -> FragmentStatus {
     FragmentStatus { instance, ..FragmentStatus::default() }
+}
+
+/// What is said of a fragment that is not served yet.
+pub(super) fn status_of(spec: &FragmentSpec, name: &str) -> FragmentStatus {
+    let (index, capacity_bytes, term) = (spec.index, spec.capacity_bytes, spec.term);
+    FragmentStatus { index, capacity_bytes, term, ..unknown(name.to_owned()) }
 }

@@ -16,6 +16,7 @@
 pub(super) mod greeting;
 mod lost;
 mod older;
+mod taken;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,12 +26,11 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use self::lost::{ANSWER_WITHIN, Fetched, Home, Unfit};
-use super::slot::{Slot, unknown};
+use super::slot::{Slot, status_of};
 use super::{POISON, Server, thread};
 use crate::fragment::due::{self, Due};
 use crate::fragment::{self, Fragment, FragmentError, folders, metadata};
 use crate::link::Place;
-use crate::mirror::restore_error::RestoreError;
 use crate::shard::log::{self, restore};
 use crate::terms::Terms;
 
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How soon a log that is lost is looked for again: at first, and at most.
-const LOST_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const LOST_PAUSE: Duration = Duration::from_millis(500);
 const LOST_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// A fragment that starts.
@@ -51,46 +51,52 @@ pub(super) struct Starting {
     spec: FragmentSpec,
     terms: Arc<Terms>,
     homes: Vec<Home>,
-    /// It takes the place of one that is lost, and this is had from other nodes before; or nobody knows.
-    due: Due,
+    /// It takes the place of one that is lost, and this is had from other nodes before.
+    due: Option<Due>,
 }
 
 impl Starting {
-    /// Of the fragment in `folder`; `None` where it needs no other node: it is no home, and no other takes its place.
+    /// Of the fragment in `folder`; `None` where it needs no other node: it is no home, and takes nobody's place.
+    ///
+    /// # Errors
+    /// What it has still to take from other nodes cannot be told.
     pub(super) fn of(
         instance: &str,
         folder: &Path,
         spec: &FragmentSpec,
         terms: &Arc<Terms>,
-    ) -> Option<Starting> {
-        let key = Key::from_hex(&spec.key)?;
-        let due = due::of(folder).unwrap_or(Due::Everything);
+    ) -> Result<Option<Starting>, FragmentError> {
+        let Some(key) = Key::from_hex(&spec.key) else { return Ok(None) };
+        let due = due::of(folder).map_err(|cause| FragmentError::Io {
+            operation: "read what is to be taken from other nodes from",
+            path: due::note_of(folder),
+            cause,
+        })?;
         let at_home = spec.namespaces.iter().filter(|namespace| namespace.home == spec.index);
         let homes: Vec<Home> = at_home
             .filter_map(|namespace| {
                 let place = Place::of(spec, namespace.id, key.clone(), terms)?;
-                let is_accepted = due == Due::AcceptedNames;
+                let is_accepted = due == Some(Due::AcceptedNames);
                 Some(Home { path: folders::home_of(folder, namespace.id), place, is_accepted })
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
-        let is_needed = due != Due::Nothing || !homes.is_empty() || spec.witnessed || spec.mirrored;
+        let is_needed = due.is_some() || !homes.is_empty() || spec.witnessed || spec.mirrored;
         let (spec, terms) = (spec.clone(), terms.clone());
-        is_needed.then(|| Starting { instance, folder, spec, terms, homes, due })
+        Ok(is_needed.then(|| Starting { instance, folder, spec, terms, homes, due }))
     }
 
     fn status(&self) -> FragmentStatus {
-        let (index, capacity_bytes, term) = (self.spec.index, self.spec.capacity_bytes, self.spec.term);
-        FragmentStatus { index, capacity_bytes, term, ..unknown(self.instance.clone()) }
+        status_of(&self.spec, &self.instance)
     }
 
     /// It takes the place of one that is lost.
     fn restores(&self) -> bool {
-        self.due != Due::Nothing
+        self.due.is_some()
     }
 
     fn open(&self) -> Result<Fragment, FragmentError> {
-        if self.due.loses_objects(self.spec.mirrored) {
+        if self.due.is_some_and(|due| due.loses_objects(self.spec.mirrored)) {
             // The mirror is not spoken to before all that is lost is noted.
             let alone = FragmentSpec { mirrored: false, ..self.spec.clone() };
             let fragment = Fragment::open(&self.folder, alone, &self.terms)?;
@@ -106,7 +112,11 @@ impl Starting {
     /// Asks how far the logs were synced, and notes that beside them: one that ends before is known to be cut off then.
     fn ask_copies(&self) -> Result<(), String> {
         for home in &self.homes {
-            let Ok(folder) = log::folder(&home.path) else { continue };
+            let folder = match log::folder(&home.path) {
+                Ok(folder) => folder,
+                Err(error) if restore::is_lost(&error) => continue,
+                Err(error) => return Err(error.to_string()),
+            };
             home.ask(&*folder)?;
         }
         Ok(())
@@ -168,47 +178,6 @@ impl Server {
         }
     }
 
-    /// Takes the objects from the mirror. Clients wait meanwhile, unless that cannot be.
-    fn take_objects(&self, starting: &Starting) {
-        while self.is_wanted(&starting.instance) {
-            let taken = fragment::restore::run(&starting.folder, &starting.spec, &starting.terms);
-            if self.taken(starting, taken) {
-                return;
-            }
-            std::thread::sleep(LOST_PAUSE);
-        }
-    }
-
-    /// Shows what came of that, if nobody has removed the fragment meanwhile. Returns whether there is nothing more to
-    /// be done.
-    pub(super) fn taken(&self, starting: &Starting, taken: Result<(), RestoreError>) -> bool {
-        self.alone(starting, || self.show_taken(starting, taken)).unwrap_or(true)
-    }
-
-    fn show_taken(&self, starting: &Starting, taken: Result<(), RestoreError>) -> bool {
-        let instance = &starting.instance;
-        let Err(error) = taken else {
-            tracing::info!(
-                instance,
-                "the objects of a fragment that was lost are here again, or known to be lost"
-            );
-            self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
-            return true;
-        };
-        let why = Some(error.to_string());
-        if self.status_of(instance).is_some_and(|status| status.error == why) {
-            return false;
-        }
-        if matches!(error, RestoreError::Lacking { .. }) {
-            self.refuse(starting.status(), &error.into());
-        } else {
-            tracing::warn!(instance, %error, "the objects of a fragment that was lost are not here yet");
-            let status = FragmentStatus { error: why, ..starting.status() };
-            self.slots().insert(instance.clone(), Slot::Starting(status));
-        }
-        false
-    }
-
     /// Waits until the nodes with the copies have said how far the logs were synced, or nobody can wait any longer.
     fn ask_copies(&self, starting: &Starting, begun: Instant) {
         while let Err(why) = starting.ask_copies() {
@@ -231,7 +200,7 @@ impl Server {
 
     /// Returns whether there is nothing more to be done.
     fn try_start(&self, starting: &Starting) -> bool {
-        let opened = self.alone(starting, || match starting.open() {
+        let opened = self.alone(&starting.instance, || match starting.open() {
             Err(FragmentError::Log(lost)) if restore::is_lost(&lost) => None,
             opened => Some(self.concluded(starting, opened.map_err(Unfit::Never))),
         });
@@ -246,7 +215,7 @@ impl Server {
     fn try_restore(&self, starting: &Starting) -> bool {
         // Other fragments come and go meanwhile: the other node may take its time, or hang.
         let copies = starting.fetch();
-        let restored = self.alone(starting, || {
+        let restored = self.alone(&starting.instance, || {
             let restored = copies.and_then(|copies| starting.restore(copies));
             self.concluded(starting, restored.and_then(|()| starting.open().map_err(Unfit::Never)))
         });
@@ -254,9 +223,9 @@ impl Server {
     }
 
     /// Does what changes the fragment, while no other comes or goes; `None` where it is not wanted any more.
-    fn alone<T>(&self, starting: &Starting, act: impl FnOnce() -> T) -> Option<T> {
+    pub(super) fn alone<T>(&self, instance: &str, act: impl FnOnce() -> T) -> Option<T> {
         let _alone = self.changing.lock().expect(POISON);
-        self.is_wanted(&starting.instance).then(act)
+        self.is_wanted(instance).then(act)
     }
 
     /// Serves or refuses it. Returns whether there is nothing more to be done.

@@ -66,7 +66,7 @@ fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back()
     let folder = dir.path().join("i1");
     due::note(&folder, Due::Everything).unwrap();
     let terms = server.terms(&folder, &spec(&[0])).unwrap();
-    let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
+    let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap().unwrap();
     server.delete_fragment("i1").unwrap();
     let away = || RestoreError::Away { node: "n1".into(), cause: std::io::ErrorKind::TimedOut.into() };
     for taken in [Ok(()), Err(away()), Err(RestoreError::Lacking { node: "n1".into() })] {

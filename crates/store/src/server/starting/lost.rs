@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** nothing is changed here before the other node has given all that is needed.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,7 +75,11 @@ impl Home {
 
     /// The copy, and up to which entry the other node knows the log to have been synced.
     fn ask_for_copy(&self) -> Result<(u64, Vec<u8>), Why> {
-        let alone = log::folder(&self.path).map_or(Ok(false), |folder| alone::is_alone(&*folder));
+        let alone = match log::folder(&self.path) {
+            Err(error) if restore::is_lost(&error) => Ok(false),
+            Err(error) => Err(io::Error::other(error)),
+            Ok(folder) => alone::is_alone(&*folder),
+        };
         if alone.map_err(|error| Why::Yet(format!("cannot look whether it may: {error}")))? {
             let why = "this node has confirmed changes while that one was away, which it lacks";
             return Err(Why::Never(why.to_owned()));
