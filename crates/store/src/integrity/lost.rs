@@ -81,9 +81,12 @@ impl Lost {
     /// The file system's.
     pub fn add(&self, ino: Ino, length: u64) -> io::Result<()> {
         let mut state = self.lock();
-        state.gone.remove(&ino);
-        state.lengths.insert(ino, length);
-        state.note(&self.path)
+        let mut next = State { lengths: state.lengths.clone(), gone: state.gone.clone() };
+        next.gone.remove(&ino);
+        next.lengths.insert(ino, length);
+        next.note(&self.path)?;
+        *state = next;
+        Ok(())
     }
 
     /// Makes durable what was forgotten of objects that are durably what they are now.

@@ -7,7 +7,7 @@
 //! They are read, and sealed anew so that what happens to them from now on is seen.
 //!
 //! **Invariant:** an object is among them until it is written anew as a whole, removed, or taken as it is by somebody
-//! who says so; also after a restart.
+//! who says so; also after a restart. None is called noted before the note is durable.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -55,10 +55,10 @@ impl Unverified {
     /// The file system's.
     pub fn begin(&self, why: String, objects: Vec<Ino>) -> io::Result<()> {
         let mut doubt = self.lock();
-        let known = doubt.get_or_insert_default();
-        known.objects.extend(objects);
-        known.why = why;
-        save(&self.path, known)
+        let mut next = doubt.clone().unwrap_or_default();
+        next.objects.extend(objects);
+        next.why = why;
+        self.put(&mut doubt, next)
     }
 
     /// Nobody can tell of this one, too, until it is forgotten: noted durably.
@@ -67,16 +67,14 @@ impl Unverified {
     /// The file system's.
     pub fn add(&self, ino: Ino, why: &str) -> io::Result<()> {
         let mut doubt = self.lock();
-        let is_first = doubt.is_none();
-        let known = doubt.get_or_insert_default();
-        if is_first {
-            known.why = why.to_owned();
-        }
-        known.gone.remove(&ino);
-        if !known.objects.insert(ino) {
+        if doubt.as_ref().is_some_and(|known| known.objects.contains(&ino)) {
             return Ok(());
         }
-        save(&self.path, known)
+        let first = || Doubt { why: why.to_owned(), ..Doubt::default() };
+        let mut next = doubt.clone().unwrap_or_else(first);
+        next.gone.remove(&ino);
+        next.objects.insert(ino);
+        self.put(&mut doubt, next)
     }
 
     /// Why there are any; `None`: there are none.
@@ -112,16 +110,16 @@ impl Unverified {
     /// The file system's.
     pub fn save(&self, is_durable: impl Fn(Ino) -> bool) -> io::Result<()> {
         let mut doubt = self.lock();
-        let Some(known) = doubt.as_mut().filter(|doubt| doubt.gone.iter().any(|ino| is_durable(*ino))) else {
+        let Some(mut next) = doubt.clone().filter(|doubt| doubt.gone.iter().any(|ino| is_durable(*ino))) else {
             return Ok(());
         };
-        known.gone.retain(|ino| !is_durable(*ino));
-        if known.objects.is_empty() && known.gone.is_empty() {
+        next.gone.retain(|ino| !is_durable(*ino));
+        if next.objects.is_empty() && next.gone.is_empty() {
             remove(&self.path)?;
             *doubt = None;
             return Ok(());
         }
-        save(&self.path, known)
+        self.put(&mut doubt, next)
     }
 
     /// Takes all as they are, durably. How many.
@@ -136,6 +134,13 @@ impl Unverified {
         remove(&self.path)?;
         // Who accepts what is there also accepts that there may be nothing.
         Ok(doubt.take().map_or(0, |doubt| doubt.objects.len().max(1) as u64))
+    }
+
+    /// Makes that durable, and then what is known.
+    fn put(&self, doubt: &mut Option<Doubt>, next: Doubt) -> io::Result<()> {
+        save(&self.path, &next)?;
+        *doubt = Some(next);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Doubt>> {
@@ -161,4 +166,33 @@ fn parse(bytes: &[u8]) -> Option<Doubt> {
     }
     let (why, objects) = postcard::from_bytes(body).ok()?;
     Some(Doubt { why, objects, gone: BTreeSet::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_noted_is_noted_when_it_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sums, seals) = (dir.path().join("sums"), dir.path().join("sums/0.log"));
+        std::fs::create_dir(&sums).unwrap();
+        let open = || Unverified::open(&seals, || Ok(Vec::new())).unwrap();
+        let unverified = open();
+        // Nothing can be written there.
+        std::fs::remove_dir(&sums).unwrap();
+        unverified.add(Ino(7), "a test").unwrap_err();
+        unverified.begin("a test".into(), vec![Ino(8)]).unwrap_err();
+        assert_eq!(unverified.all(), [], "it is not noted");
+        std::fs::create_dir(&sums).unwrap();
+        unverified.add(Ino(7), "a test").unwrap();
+        unverified.begin("a test".into(), vec![Ino(8)]).unwrap();
+        assert_eq!(open().all(), [Ino(7), Ino(8)]);
+        std::fs::remove_dir_all(&sums).unwrap();
+        unverified.forget(Ino(7));
+        unverified.save(|_| true).unwrap_err();
+        std::fs::create_dir(&sums).unwrap();
+        unverified.save(|_| true).unwrap();
+        assert_eq!(open().all(), [Ino(8)], "what could not be forgotten is forgotten when it is tried again");
+    }
 }
