@@ -70,7 +70,8 @@ impl<'a> Filling<'a> {
         let Reply::Mirror { whole, lacking, verifier, .. } = link.ask(&Request::FindMirror, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let is_older = mirror.meet(&mut link)?;
+        let here = objects.upgrade().ok_or(io::ErrorKind::ConnectionAborted)?;
+        let is_older = mirror.meet(&mut link, || here.keeper().unverified.lose_mirror())?;
         let noted: Note = whole.then(|| lacking.into_iter().collect());
         mirror.note_had(noted.clone().filter(|_| !is_older), verifier);
         let begin = Request::BeginMirror { verifier: mirror.verifier() };
@@ -78,7 +79,6 @@ impl<'a> Filling<'a> {
             return Err(io::ErrorKind::InvalidData.into());
         };
         mirror.heard(life, is_older)?;
-        let here = objects.upgrade().ok_or(io::ErrorKind::ConnectionAborted)?;
         let mut filling = Filling { objects, mirror, link, epoch, told: Some(noted) };
         filling.tell(&here)?;
         filling.epoch = mirror.found();

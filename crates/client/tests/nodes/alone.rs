@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use client::Contents;
+use client::{Contents, Names};
 use wire::control::VolumeKind;
 
 use crate::restored::{await_mirrors, read, wait_until, write};

@@ -2,6 +2,10 @@
 //! they are not here, and nobody knows whether they should be.
 //!
 //! ```text
+//! it was being taken from the mirror when that was cut short
+//!     no file has it                          it is removed on both
+//!     the mirror is the same as then          that goes on: nobody has used it here since
+//!     else                                    nobody uses it until it is removed or written anew
 //! its checksums were lost; the mirror had all that was answered
 //!     the mirror's is sealed, or the same     it is what was written: it is taken from there, and known again
 //!     else                                    neither is put over the other until a person has decided
@@ -69,6 +73,9 @@ impl Filling<'_> {
         if !objects.is_in_doubt(ino)? {
             return Ok(());
         }
+        if objects.is_taken(ino) {
+            return self.go_on_taking(objects, ino);
+        }
         if !objects.is_there(ino)? {
             return self.judge_absent(objects, ino, &had);
         }
@@ -85,6 +92,21 @@ impl Filling<'_> {
             return Err(undecided(why));
         }
         objects.settle_taken(ino, None)
+    }
+
+    fn go_on_taking(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
+        if !self.is_meant(ino)? {
+            self.ask(&Request::Destroy { ino })?;
+            return objects.drop_taken(ino);
+        }
+        let there = self.there(ino)?;
+        let is_there = there.sealed || (there.size > 0 && !there.unverified);
+        if is_there && objects.keeper().unverified.is_in_mirror(ino) {
+            return self.take(objects, ino, &there, true);
+        }
+        let why = "it was being taken from the mirror, which does not have it any more as it was: remove the file, or \
+                   write it anew";
+        Err(io::Error::other(why))
     }
 
     fn judge_absent(&mut self, objects: &Objects, ino: Ino, had: &Had) -> io::Result<()> {
@@ -123,13 +145,12 @@ impl Filling<'_> {
         }
     }
 
-    /// Makes the object what the mirror has, which is read as that sealed it.
+    /// Makes the object what the mirror has, which is read as that sealed it; `is_gone`: all of it, also the time. From
+    /// the first change on nobody uses it before it is whole.
     fn take(&mut self, objects: &Objects, ino: Ino, there: &There, is_gone: bool) -> io::Result<()> {
         let mut differs = is_gone;
-        if is_gone {
-            objects.begin_taken(ino)?;
-        }
         if is_gone || objects.measure(ino)?.is_none_or(|found| found.size != there.size) {
+            objects.begin_taken(ino)?;
             objects.take_length(ino, there.size)?;
             differs = true;
         }
@@ -137,6 +158,7 @@ impl Filling<'_> {
         while let Some((start, bytes, is_same)) = self.compare(objects, ino, (at, there.size))? {
             at = start + bytes.len() as u64;
             if !is_same {
+                objects.begin_taken(ino)?;
                 objects.take(ino, start, &bytes)?;
                 differs = true;
             }

@@ -11,11 +11,16 @@ use super::restore_error::RestoreError;
 use super::{Mirror, POISON};
 
 impl Mirror {
-    /// Both note that they have met once more. Returns whether the mirror is older than it was when they met last.
+    /// Both note that they have met once more. Returns whether the mirror is older than it was when they met last, which
+    /// the next life does not see: `if_older` notes what follows before.
     ///
     /// # Errors
     /// The connection's; it cannot be noted; this fragment is older than its mirror, and is not used from now on.
-    pub(crate) fn meet(&self, link: &mut Link) -> io::Result<bool> {
+    pub(crate) fn meet(
+        &self,
+        link: &mut Link,
+        if_older: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<bool> {
         let Reply::Meeting(heard) = link.ask(&Request::FindMeeting, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
@@ -25,6 +30,9 @@ impl Mirror {
             self.lock().older = true;
             self.changed.notify_all();
             return Err(io::Error::other(RestoreError::Older { node: self.place.node() }));
+        }
+        if order == Order::MirrorOlder {
+            if_older()?;
         }
         let path = self.notes.path_of(meetings::NAME);
         let (number, begun) = own.unwrap_or_default().begin();

@@ -1,5 +1,6 @@
 //! Objects in doubt: nobody can tell whether their bytes are what was written. Where a mirror may know, they are judged
-//! before they are used; what stays in doubt is read as it is, by us alone.
+//! before they are used; what stays in doubt is read as it is, by us alone. One that is being taken from its mirror is
+//! used by nobody before all of it is there.
 //!
 //! **Invariant:** who judges an object uses it by functions that do not wait for that.
 
@@ -32,8 +33,19 @@ impl Objects {
     /// Before somebody uses an object: it is judged if it is in doubt.
     ///
     /// # Errors
-    /// EIO where all are older than the mirror.
+    /// EIO where it is being taken from the mirror, or all are older than that.
     pub(super) fn await_judged(&self, ino: Ino) -> io::Result<()> {
+        self.await_known(ino)?;
+        match self.is_taken(ino) {
+            true => Err(io::Error::other(format!(
+                "the object of inode {ino} is being taken from its mirror, and is not whole yet"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// The same where it is not used: it may be one that is being taken.
+    fn await_known(&self, ino: Ino) -> io::Result<()> {
         let Some(mirror) = self.mirror.as_ref().filter(|mirror| !mirror.has_judged_all()) else {
             return Ok(());
         };
@@ -78,7 +90,7 @@ impl Objects {
     /// As [`Objects::measure_judged`].
     pub fn page_of_unverified(&self, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
         let mut all = self.keeper.unverified.all();
-        all.iter().try_for_each(|ino| self.await_judged(*ino))?;
+        all.iter().try_for_each(|ino| self.await_known(*ino))?;
         all.retain(|ino| *ino > after && self.keeper.unverified.has(*ino));
         all.sort_unstable();
         all.truncate(super::resting::PAGE_OBJECTS_MAX);

@@ -66,26 +66,38 @@ impl Objects {
         })
     }
 
-    /// One that is not here is going to be taken: it is in doubt until all of it is there, also after a crash.
+    /// It is going to be taken: nobody uses it until all of it is there, also after a crash.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn begin_taken(&self, ino: Ino) -> io::Result<()> {
-        self.keeper.unverified.add(ino, "an object that was gone is not whole yet as its mirror has it")
+        self.keeper.unverified.begin_taken(ino, "an object is not whole yet as its mirror has it")
+    }
+
+    /// Whether that was begun, and perhaps cut short: it is what it was in part.
+    pub fn is_taken(&self, ino: Ino) -> bool {
+        self.keeper.unverified.is_taken(ino)
+    }
+
+    /// What was taken of it belongs to no file any more.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn drop_taken(&self, ino: Ino) -> io::Result<()> {
+        self.destroy_here(ino)
     }
 
     /// All of it is there: it is made durable, and known from now on. One that was made has this time of change.
     ///
     /// # Errors
-    /// The errno of what failed: then it is in doubt still.
+    /// The errno of what failed: then nobody uses it still.
     pub fn settle_taken(&self, ino: Ino, made: Option<Time>) -> io::Result<()> {
         let path = self.path(ino);
         self.set_times(ino, None, made)?;
         // By a descriptor of our own: an error is not kept from whoever calls fsync.
         File::open(&path)?.sync_all()?;
         disk::sync_names(&path)?;
-        self.keeper.unverified.forget(ino);
-        self.keeper.unverified.save(|durable| durable == ino || !self.keeper.is_queued(durable))
+        self.keeper.unverified.end_taken(ino, true)
     }
 
     fn taken(

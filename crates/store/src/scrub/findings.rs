@@ -65,8 +65,15 @@ pub(super) fn pass_unsealed(objects: &Objects, namespace: u32) {
 /// Objects of which nobody can tell, as their seals were lost.
 pub(super) fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
     let told = |ino: Ino| {
-        let end = disk::find(&objects.path(ino)).ok()??.len();
-        let what = "were not compared with anything: their checksums were lost".to_owned();
+        let found = disk::find(&objects.path(ino)).transpose()?;
+        let what = match &found {
+            // One that cannot be looked at is not passed over.
+            Err(error) => format!("were not compared with anything, and cannot be looked at: {error}"),
+            Ok(_) if objects.is_taken(ino) => "are being taken from the other node".to_owned(),
+            Ok(_) => "were not compared with anything: their checksums were lost".to_owned(),
+        };
+        let was = || objects.keeper().log.get(ino).map_or(1, |sealed| sealed.seal.length);
+        let end = found.map_or_else(|_| was(), |found| found.len());
         Some(Damage { namespace, ino, end, what, ..Damage::default() })
     };
     objects.keeper().unverified.all().into_iter().filter_map(told).collect()

@@ -11,7 +11,7 @@ impl Keeper {
     /// Lets a change of an object begin.
     ///
     /// # Errors
-    /// See [`Guard::change`].
+    /// See [`Guard::change`]; it cannot be noted that nothing of it is taken from its mirror any more.
     pub fn change<'a>(
         &self,
         guard: &'a Arc<Guard>,
@@ -20,6 +20,8 @@ impl Keeper {
     ) -> io::Result<Changing<'a>> {
         let changing = self.change_in_doubt(guard, file, change)?;
         if self.unverified.has(guard.ino()) && change.replaces(file.metadata()?.len()) {
+            // First: what is written anew must not be taken from the mirror by the next life.
+            self.unverified.end_taken(guard.ino(), false)?;
             self.unverified.forget(guard.ino());
         }
         Ok(changing)
