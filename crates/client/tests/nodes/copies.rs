@@ -19,13 +19,13 @@ use crate::keeper::Keeper;
 use crate::support::{Cluster, ME, member};
 
 /// The home of the namespace, and the node that keeps the copy of its log.
-const HOME: usize = 0;
-const KEEPER: usize = 1;
+pub const HOME: usize = 0;
+pub const KEEPER: usize = 1;
 
 /// Longer than any start or sync is allowed to wait.
 const BOUND: Duration = Duration::from_secs(20);
 
-fn log(cluster: &Cluster) -> PathBuf {
+pub fn log(cluster: &Cluster) -> PathBuf {
     cluster.fragment(HOME).join("namespaces/0/meta.log")
 }
 
@@ -54,11 +54,11 @@ fn expected(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("name-{n}")).collect()
 }
 
-fn stop(cluster: &Cluster, n: usize) {
+pub fn stop(cluster: &Cluster, n: usize) {
     cluster.servers[n].shutdown();
 }
 
-fn start(cluster: &mut Cluster, n: usize) {
+pub fn start(cluster: &mut Cluster, n: usize) {
     let address = cluster.target.nodes[n].tcp.clone();
     cluster.servers[n] = cluster.serve(n, &address);
 }
@@ -68,7 +68,7 @@ fn status(cluster: &Cluster) -> FragmentStatus {
 }
 
 /// Waits until the home says so of itself.
-fn await_status(cluster: &Cluster, what: &str, is: impl Fn(&FragmentStatus) -> bool) {
+pub fn await_status(cluster: &Cluster, what: &str, is: impl Fn(&FragmentStatus) -> bool) {
     let begun = Instant::now();
     while !is(&status(cluster)) {
         assert!(begun.elapsed() < BOUND, "{what}: {:?}", status(cluster));
@@ -76,14 +76,14 @@ fn await_status(cluster: &Cluster, what: &str, is: impl Fn(&FragmentStatus) -> b
     }
 }
 
-fn await_two_copies(cluster: &Cluster) {
+pub fn await_two_copies(cluster: &Cluster) {
     await_status(cluster, "two copies", |status| {
         status.copies.iter().any(|copy| copy.whole && copy.behind_bytes == 0)
     });
 }
 
 /// Cuts the log off where an entry ends, about in its middle, and the mark with it: what is left is a whole log.
-fn cut(log: &Path) {
+pub fn cut(log: &Path) {
     let bytes = fs::read(log).unwrap();
     let mut at = 24;
     while at < bytes.len() / 2 {

@@ -5,6 +5,7 @@
 
 mod alone;
 mod copies;
+mod cut;
 mod doubted;
 mod expired;
 mod fenced;

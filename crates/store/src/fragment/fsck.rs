@@ -145,6 +145,7 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         }
         let Some(shard) = &namespace.shard else { continue };
         report.inodes += shard.inodes();
+        let spec = FsckSpec { repair: spec.repair && may_remove(fragment, shard, &mut report) };
         for index in 0..shard.peers().count() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
                 let why = format!("its objects cannot be listed: {}", io::Error::from(errno));
@@ -153,6 +154,22 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         }
     }
     report
+}
+
+/// Whether what no file has may be removed: not by the word of a log that has lost its end.
+fn may_remove(fragment: &Fragment, shard: &Shard, report: &mut FsckReport) -> bool {
+    let Err((node, error)) = shard.check_log() else { return true };
+    let why = format!(
+        "nothing that belongs to no file was removed, as the metadata log may lack files that its second copy on node \
+         {node} names: {error}"
+    );
+    let own = own_name(fragment);
+    let advice = format!(
+        "start node {node}, or mend the way to it; where the log lost its end, start forebay-node on {own} again: the \
+         copy takes its place; then repair once more"
+    );
+    report.unseen.push(PartTrouble { part: fragment.spec().index, node: own, why, advice });
+    false
 }
 
 fn unseen(part: u32, node: String, why: String) -> PartTrouble {

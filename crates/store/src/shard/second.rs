@@ -14,6 +14,7 @@
 //! durably.
 
 mod shipping;
+mod whole;
 
 use std::io;
 use std::path::PathBuf;

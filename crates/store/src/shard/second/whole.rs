@@ -1,0 +1,29 @@
+//! Whether this node's log has all that its second copy is known to have, asked before something is done for good
+//! because the log does not name it.
+
+use std::io;
+
+use super::{SILENT_MAX, Second};
+use crate::shard::Shard;
+
+impl Shard {
+    /// Makes sure that the log has lost nothing that was confirmed, for all that the node with its copy knows.
+    ///
+    /// # Errors
+    /// It has, or that node cannot be asked: its name, and why.
+    pub fn check_log(&self) -> Result<(), (String, io::Error)> {
+        let Some(second) = &self.second else { return Ok(()) };
+        second.check_whole().map_err(|error| (second.place.node(), error))
+    }
+}
+
+impl Second {
+    fn check_whole(&self) -> io::Result<()> {
+        // Once the two were found to agree, nothing is in the copy but what this node has sent.
+        if self.accepted || self.lock().compared {
+            return Ok(());
+        }
+        let mut link = self.place.reach(Some(SILENT_MAX)).map_err(io::Error::other)?;
+        self.compare(link.find()?)
+    }
+}
