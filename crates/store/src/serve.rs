@@ -41,7 +41,7 @@ fn serve(server: &Server, mut stream: Stream) {
     let end = match (served, connected) {
         (_, Err(error)) => error,
         (Served::Client(mut worker), Ok(connection)) => worker.run(server, connection),
-        (Served::Home(mut worker), Ok(connection)) => worker.run(connection),
+        (Served::Home(mut worker), Ok(connection)) => worker.run(connection, || server.pulse.check()),
     };
     tracing::debug!(end = %end, "a connection ended");
 }
@@ -133,6 +133,7 @@ impl Worker {
             let asked = if ino == JUST_MADE { made } else { Some(ino) };
             // Another machine has no use for it, and a connection that breaks would be taken for a lost node.
             let object = if connection.is_local() { self.object(asked) } else { Err(Errno::NOTSUP.into()) };
+            server.pulse.check()?;
             return match object {
                 Ok(descriptor) => {
                     connection.send(frame.id, &Reply::Descriptor, &[])?;
@@ -146,9 +147,7 @@ impl Worker {
         }
         let makes = matches!(request, Request::Create { .. });
         let reply = self.answer(frame.id, request);
-        if server.pulse.is_over() {
-            return Err(io::Error::other("this node stood still, and may have been given up meanwhile"));
-        }
+        server.pulse.check()?;
         if let Some(inode) = reply.inode().filter(|_| makes) {
             self.made = Some(inode.attr.ino);
         }
@@ -172,6 +171,7 @@ impl Worker {
             return connection.send(id, &Reply::Failed(Errno::NOTSUP.raw_os_error()), &[]);
         };
         let stream = connection.try_clone_stream()?;
+        server.pulse.check()?;
         connection.send(id, &Reply::Done, &[])?;
         let ran = run(stream.into(), &spec, self.namespace_id);
         if let Err(error) = &ran {

@@ -38,16 +38,20 @@ impl Worker {
         Worker { copies, namespace, home, number, draft: None, buffer: Vec::new() }
     }
 
-    /// Answers requests until the connection ends, and tells why it did.
-    pub fn run(&mut self, mut connection: Connection) -> io::Error {
+    /// Answers requests until the connection ends, and tells why it did. None is answered that `may_answer` forbids.
+    pub fn run(&mut self, mut connection: Connection, may_answer: impl Fn() -> io::Result<()>) -> io::Error {
         loop {
-            if let Err(end) = self.turn(&mut connection) {
+            if let Err(end) = self.turn(&mut connection, &may_answer) {
                 return end;
             }
         }
     }
 
-    fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
+    fn turn(
+        &mut self,
+        connection: &mut Connection,
+        may_answer: &impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
         let frame = connection.receive::<Request>()?;
         self.buffer.resize(frame.payload_len, 0);
         connection.payload(&mut self.buffer)?;
@@ -55,6 +59,7 @@ impl Worker {
             self.copies.failed(self.namespace, &error);
             Reply::Failed(errno_of(&error).raw_os_error())
         });
+        may_answer()?;
         let payload: &[u8] = if reply == Reply::Data { &self.buffer } else { &[] };
         connection.send(frame.id, &reply, payload)
     }

@@ -4,9 +4,11 @@
 //! **Invariant:** a client's request is answered only within [`STILL_MAX`] after this node knew that it ran, and had
 //! asked the others since it last stood still.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -24,9 +26,6 @@ const STILL_MAX: Duration = Duration::from_secs(5);
 /// that it is back, and the others know of a successor within this time, or there is none.
 const SETTLED_AFTER: Duration = Duration::from_secs(4);
 
-/// How long the others are waited for. Well below [`STILL_MAX`], or the pulse would be over again.
-const ASKED_MAX: Duration = Duration::from_secs(2);
-
 /// When this node last knew that it ran.
 pub(crate) struct Pulse(AtomicU64);
 
@@ -37,8 +36,19 @@ impl Pulse {
     }
 
     /// Whether the node stood still since: what it knows of others may be old.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         Duration::from_millis(now_ms().saturating_sub(self.0.load(Ordering::Acquire))) > STILL_MAX
+    }
+
+    /// Before anybody is answered.
+    ///
+    /// # Errors
+    /// The node stood still, and has not asked the others since.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self.is_over() {
+            true => Err(io::Error::other("this node stood still, and may have been given up meanwhile")),
+            false => Ok(()),
+        }
     }
 
     /// It ran at `then_ms`, and what it knew of others then was not old.
@@ -56,14 +66,15 @@ fn now_ms() -> u64 {
 
 impl Server {
     /// Notes for as long as the server lives that it runs.
-    pub(super) fn watch_pulse(self: &Arc<Server>) -> std::io::Result<()> {
+    pub(super) fn watch_pulse(self: &Arc<Server>) -> io::Result<()> {
         let server = Arc::downgrade(self);
         thread("pulse", move || while beat(&server) {})
     }
 
-    /// Hears from the nodes of all other parts whether any of those here was replaced. One that is silent is not waited
-    /// for any longer: it would keep this one from answering for as long.
-    fn ask_others(&self) {
+    /// Hears from the nodes of all other parts whether any of those here was replaced: from each until it has answered,
+    /// or cannot be reached, or has taken longer than a node may that runs. Gives when this one was last known to run
+    /// after that; `None`: it stood still meanwhile, or could not ask.
+    fn ask_others(&self) -> Option<u64> {
         let slots = self.fragments.read().expect(POISON);
         let served = slots.values().filter_map(|slot| match slot {
             Slot::Served(fragment) => Some(fragment.clone()),
@@ -80,11 +91,27 @@ impl Server {
             };
             if let Err(error) = thread("ask-others", ask) {
                 tracing::error!(%error, "no thread to ask the nodes of other parts");
+                return None;
             }
         }
         drop(done);
-        let begun = Instant::now();
-        while answered.recv_timeout(ASKED_MAX.saturating_sub(begun.elapsed())).is_ok() {}
+        await_all(&answered, now_ms)
+    }
+}
+
+/// Waits until all have heard who may be heard, and looks whether this node runs meanwhile.
+fn await_all(answered: &mpsc::Receiver<()>, now_ms: impl Fn() -> u64) -> Option<u64> {
+    let mut ran = now_ms();
+    loop {
+        let is_over = answered.recv_timeout(BEAT) == Err(RecvTimeoutError::Disconnected);
+        let now = now_ms();
+        if Duration::from_millis(now.saturating_sub(ran)) > STILL_MAX {
+            return None;
+        }
+        ran = now;
+        if is_over {
+            return Some(ran);
+        }
     }
 }
 
@@ -101,12 +128,34 @@ fn beat(server: &Weak<Server>) -> bool {
             // Once more: that is looked at anew.
             return true;
         }
-        // As of before they are asked: who stands still from here on has not beaten.
-        let now = now_ms();
-        server.ask_others();
-        server.pulse.note(now);
+        // Else once more.
+        if let Some(ran) = server.ask_others() {
+            server.pulse.note(ran);
+        }
     } else {
         server.pulse.note(looked);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_answered_before_all_were_heard_that_may_be_and_who_stood_still_asks_again() {
+        let (done, answered) = mpsc::channel();
+        let slow = std::thread::spawn(move || {
+            let begun = now_ms();
+            std::thread::sleep(Duration::from_millis(2500));
+            drop(done);
+            begun
+        });
+        let ran = await_all(&answered, now_ms).unwrap();
+        assert!(ran >= slow.join().unwrap() + 2500, "one that answers slowly is waited for");
+        let (_asked, answered) = mpsc::channel();
+        let clock = AtomicU64::new(0);
+        let still = || clock.fetch_add(6000, Ordering::Relaxed);
+        assert_eq!(await_all(&answered, still), None);
+    }
 }
