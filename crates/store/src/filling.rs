@@ -4,6 +4,7 @@
 
 mod copying;
 mod judging;
+mod watching;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,14 +25,15 @@ use crate::objects::Objects;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How often a mirror that has everything is asked whether it is there.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether this is still needed.
+const REST: Duration = Duration::from_secs(1);
 
 /// How soon somebody else's change is looked at again that is in the way.
 const IN_THE_WAY: Duration = Duration::from_millis(1);
 
 /// Starts it.
 pub fn start(objects: &Arc<Objects>, mirror: &Arc<Mirror>) -> io::Result<()> {
+    watching::start(mirror)?;
     let (objects, mirror) = (Arc::downgrade(objects), mirror.clone());
     std::thread::Builder::new().name("mirror".into()).spawn(move || run(&objects, &mirror)).map(drop)
 }
@@ -81,8 +83,8 @@ impl<'a> Filling<'a> {
         mirror.heard(life, is_older)?;
         let mut filling = Filling { objects, mirror, link, epoch, told: Some(noted) };
         filling.tell(&here)?;
-        filling.epoch = mirror.found();
-        Ok(filling)
+        let (epoch, now) = mirror.found();
+        Ok(Filling { link: filling.link.watched(now, epoch), epoch, ..filling })
     }
 
     /// Copies what differs, and then looks whether the mirror is there, until it is not.
@@ -97,7 +99,8 @@ impl<'a> Filling<'a> {
                 self.complete(&objects)?;
             }
             drop(objects);
-            if !self.rest()? {
+            self.mirror.await_todo(self.epoch, REST);
+            if self.is_over() {
                 return Ok(());
             }
         }
@@ -128,16 +131,6 @@ impl<'a> Filling<'a> {
     fn begin_anew(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
         self.mirror.lacks_all_of(ino);
         self.tell(objects)
-    }
-
-    /// Waits until there is something to be done. Returns whether there may be.
-    fn rest(&mut self) -> io::Result<bool> {
-        let is_idle = self.mirror.await_todo(self.epoch, ASK_EVERY);
-        let goes_on = !self.is_over();
-        if goes_on && is_idle {
-            self.link.ask(&Request::Verifier, &[])?;
-        }
-        Ok(goes_on)
     }
 
     /// Copies these objects. Those that cannot be copied are tried again later.

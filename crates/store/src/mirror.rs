@@ -182,7 +182,11 @@ impl Mirror {
     /// Another connection to the mirror. Whoever fences off the former ones must find this among them.
     fn connect(&self, epoch: u64) -> io::Result<Link> {
         let link = Link::reach(&self.place, epoch)?;
-        if self.lock().epoch == epoch { Ok(link) } else { Err(io::ErrorKind::ConnectionAborted.into()) }
+        let progress = self.lock();
+        match progress.epoch == epoch {
+            true => Ok(link.watched(progress.now.clone(), epoch)),
+            false => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
     }
 
     /// Waits until it is known where changes are made, and if it is here only, also whether control knows. `None`: here
@@ -222,13 +226,14 @@ impl Mirror {
     }
 
     /// Waits for the answer to what was sent, and sends it again when the connection breaks: it does no harm twice, as
-    /// nobody else changes the range meanwhile.
+    /// nobody else changes the range meanwhile. A node that is slow and alive may take as long as this one took, and
+    /// [`WAIT_MAX`] on top of that.
     ///
     /// # Errors
     /// The fragment is closed: whether the mirror has it is found out by its next life.
     fn settle(&self, inos: &[Ino], mut sent: Option<Sent<'_>>) -> io::Result<()> {
         while let Some(Sent { mut link, request, payload, begun }) = sent {
-            match link.receive() {
+            match link.receive_within(begun.elapsed() + WAIT_MAX) {
                 Ok(Reply::Failed(errno)) => {
                     self.give_back(link);
                     if matches!(request, Request::SyncMany { .. }) {
@@ -274,7 +279,10 @@ impl Mirror {
 
     /// Nothing goes to the mirror any more, and nobody waits.
     pub fn close(&self) {
-        self.lock().closed = true;
+        let mut progress = self.lock();
+        progress.closed = true;
+        progress.turn();
+        drop(progress);
         self.changed.notify_all();
     }
 

@@ -13,7 +13,7 @@ use wire::control::VolumeKind;
 use wire::data::{Reply, Request, Time};
 use wire::node::FsckSpec;
 
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, empty_mirror};
 use crate::repairs::{flip_at, primary, seal, while_stopped};
 use crate::restored::{BYTES, DAMAGES, await_mirrors, read, remove, scrub, wait_until, write};
 use crate::support::{Cluster, pattern};
@@ -91,16 +91,7 @@ fn dying(cluster: &Cluster, ino: Ino, bytes: Vec<u8>) -> Dying {
         let size = bytes.len() as u64;
         let reply = match request {
             _ if counted.load(Ordering::Relaxed) > 0 => return None,
-            Request::FindMeeting => Reply::Meeting(meeting.load(Ordering::Relaxed)),
-            Request::NoteMeeting { number } => {
-                meeting.store(*number, Ordering::Relaxed);
-                Reply::Done
-            }
-            Request::FindMirror | Request::BeginMirror { .. } => {
-                Reply::Mirror { life: 7, whole: true, lacking: Vec::new(), verifier: None }
-            }
             Request::ListObjects { after } if *after < ino => Reply::Objects(vec![(ino, size)]),
-            Request::ListObjects { .. } => Reply::Objects(Vec::new()),
             Request::DescribeMirrored { .. } => {
                 Reply::Mirrored { size, mtime: Time::default(), sealed: false, unverified: false }
             }
@@ -112,8 +103,7 @@ fn dying(cluster: &Cluster, ino: Ino, bytes: Vec<u8>) -> Dying {
                 counted.store(4096, Ordering::Relaxed);
                 return None;
             }
-            Request::FindCopy => Reply::Copy { length: 0, confirmed: 0 },
-            _ => Reply::Done,
+            other => empty_mirror(other, &meeting),
         };
         Some((reply, Vec::new()))
     };
@@ -121,7 +111,7 @@ fn dying(cluster: &Cluster, ino: Ino, bytes: Vec<u8>) -> Dying {
 }
 
 /// How often a mirror knows to have been found; it is told to have been so often.
-fn meetings(folder: &Path, set: Option<u64>) -> u64 {
+pub fn meetings(folder: &Path, set: Option<u64>) -> u64 {
     let path = folder.join("mirrors/0.json");
     let text = fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once("\"meeting\":").unwrap();

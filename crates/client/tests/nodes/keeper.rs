@@ -1,11 +1,12 @@
 //! Something in the place of the node that keeps the copy of a metadata log, which answers as a test wants.
 
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use wire::data::hello::{Key, welcome};
-use wire::data::{Connection, Reply, Request, Stream};
+use wire::data::{Connection, Reply, Request, Stream, Time};
 
 use crate::support::{KEY, bind};
 
@@ -18,6 +19,27 @@ pub struct Keeper {
     /// What is connected; `None` once it is over.
     streams: Arc<Mutex<Option<Vec<Stream>>>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a mirror says that has no object, and was found so often.
+pub fn empty_mirror(request: &Request, met: &AtomicU64) -> Reply {
+    match request {
+        Request::FindMeeting => Reply::Meeting(met.load(Ordering::Relaxed)),
+        Request::NoteMeeting { number } => {
+            met.store(*number, Ordering::Relaxed);
+            Reply::Done
+        }
+        Request::FindMirror | Request::BeginMirror { .. } => {
+            Reply::Mirror { life: 7, whole: true, lacking: Vec::new(), verifier: None }
+        }
+        Request::ListObjects { .. } => Reply::Objects(Vec::new()),
+        Request::DescribeMirrored { .. } => {
+            Reply::Mirrored { size: 0, mtime: Time::default(), sealed: false, unverified: false }
+        }
+        Request::NextData { .. } => Reply::Range(None),
+        Request::FindCopy => Reply::Copy { length: 0, confirmed: 0 },
+        _ => Reply::Done,
+    }
 }
 
 impl Keeper {

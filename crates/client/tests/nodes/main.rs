@@ -19,6 +19,7 @@ mod promises;
 mod repairs;
 mod restored;
 mod sessions;
+mod slow;
 mod successor;
 mod support;
 mod times;

@@ -31,11 +31,11 @@ impl OtherCopy for Mirror {
 
 impl Mirror {
     /// A connection of this time broke: the way is not known any more.
-    pub(super) fn broke(&self, epoch: u64, error: &io::Error) {
+    pub(crate) fn broke(&self, epoch: u64, error: &io::Error) {
         let mut progress = self.lock();
         if progress.epoch == epoch && progress.way == Way::Both {
             progress.way = Way::Unknown;
-            progress.epoch += 1;
+            progress.turn();
             // A node that fell silent was waited for until now: nobody waits as long once more.
             progress.waiting_since =
                 is_silence(error).then(|| Instant::now().checked_sub(SILENT_MAX)).flatten();

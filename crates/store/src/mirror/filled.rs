@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use model::Ino;
@@ -55,19 +57,27 @@ impl Mirror {
         Ok(())
     }
 
-    /// From here on changes go to the mirror as well.
-    pub(crate) fn found(&self) -> u64 {
+    /// From here on changes go to the mirror as well, and somebody watches whether its node lives. Which time that is,
+    /// and how to tell that it is over.
+    pub(crate) fn found(&self) -> (u64, Arc<AtomicU64>) {
         let mut progress = self.lock();
         progress.way = Way::Both;
         if progress.whole && !progress.alone {
             progress.doubt.end();
         }
-        progress.epoch += 1;
+        progress.turn();
         progress.waiting_since = None;
         progress.asked.told = false;
         progress.trouble = None;
         self.changed.notify_all();
-        progress.epoch
+        (progress.epoch, progress.now.clone())
+    }
+
+    /// Waits until the way is found; `None` once the fragment is closed. Which time that is.
+    pub(crate) fn await_found(&self) -> Option<u64> {
+        let is_away = |progress: &mut Progress| progress.way != Way::Both && !progress.closed;
+        let progress = self.changed.wait_while(self.lock(), is_away).expect(POISON);
+        (!progress.closed).then_some(progress.epoch)
     }
 
     /// Whether everything was copied: the mirror lacks nothing then that this node has.
@@ -118,14 +128,13 @@ impl Mirror {
         std::mem::replace(&mut self.lock().todo, Todo::none())
     }
 
-    /// Waits so long for something to be copied. Returns whether there was nothing all the time.
-    pub(crate) fn await_todo(&self, epoch: u64, pause: Duration) -> bool {
+    /// Waits so long for something to be copied.
+    pub(crate) fn await_todo(&self, epoch: u64, pause: Duration) {
         let is_idle = |progress: &mut Progress| {
             let due = !progress.todo.is_none() || !progress.whole;
             !progress.closed && progress.epoch == epoch && !due
         };
-        let waited = self.changed.wait_timeout_while(self.lock(), pause, is_idle).expect(POISON);
-        waited.1.timed_out()
+        drop(self.changed.wait_timeout_while(self.lock(), pause, is_idle).expect(POISON));
     }
 
     /// Whether the mirror knows that it has everything.

@@ -58,7 +58,7 @@ impl Mirror {
     /// From here on changes are made without the mirror, which is noted.
     pub(super) fn go_alone(&self, progress: &mut Progress) {
         if progress.way == Way::Both {
-            progress.epoch += 1;
+            progress.turn();
             progress.idle.clear();
         }
         if progress.way != Way::Alone {

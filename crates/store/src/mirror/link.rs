@@ -2,18 +2,27 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use model::Ino;
 use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::{Connection, Reply, Request};
 
-use crate::doubt::SILENT_MAX;
+use crate::doubt::{SILENT_MAX, WAIT_MAX};
 use crate::link::Place;
 
-/// An open connection. An answer that does not come in time ends it.
+/// How soon who waits for an answer looks whether the node shows any sign of life.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// An open connection. An answer that does not come in time ends it; where somebody watches the node, an answer may
+/// take as long as that runs.
 pub struct Link {
     connection: Connection,
+    /// Which time it is now that the way was found, where somebody watches.
+    now: Option<Arc<AtomicU64>>,
     /// When the way was found that it is of.
     epoch: u64,
     next_id: u64,
@@ -37,7 +46,12 @@ impl Link {
     /// The connection's, or why the node refuses it.
     pub fn reach(place: &Place, epoch: u64) -> io::Result<Link> {
         let connection = place.connect(Some(SILENT_MAX)).map_err(io::Error::other)?;
-        Ok(Link { connection, epoch, next_id: 1, broken: false })
+        Ok(Link { connection, now: None, epoch, next_id: 1, broken: false })
+    }
+
+    /// The same, of the time `epoch`, for as long as that is `now`.
+    pub fn watched(self, now: Arc<AtomicU64>, epoch: u64) -> Link {
+        Link { now: Some(now), epoch, ..self }
     }
 
     /// When the way was found that it is of.
@@ -64,13 +78,33 @@ impl Link {
     /// # Errors
     /// The connection's. A failure is an answer, too.
     pub fn receive(&mut self) -> io::Result<Reply> {
-        let received = self.connection.receive::<Reply>();
+        self.receive_within(Duration::MAX)
+    }
+
+    /// The same, which may take so long, however alive the node is.
+    ///
+    /// # Errors
+    /// As [`Link::receive`].
+    pub fn receive_within(&mut self, patience: Duration) -> io::Result<Reply> {
+        let received = self.await_answer(patience).and_then(|()| self.connection.receive::<Reply>());
         let answer = received.and_then(|frame| match frame.id == self.next_id && frame.payload_len == 0 {
             true => Ok(frame.message),
             false => Err(io::ErrorKind::InvalidData.into()),
         });
         self.next_id += 1;
         answer.inspect_err(|_| self.broken = true)
+    }
+
+    /// Waits until the answer has begun to come.
+    fn await_answer(&mut self, patience: Duration) -> io::Result<()> {
+        let Some(now) = self.now.clone() else { return Ok(()) };
+        let begun = Instant::now();
+        while !self.connection.is_ready(LOOK_AGAIN)? {
+            if now.load(Ordering::Acquire) != self.epoch || begun.elapsed() > patience {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
     }
 
     /// Reads an object.
@@ -86,6 +120,8 @@ impl Link {
 
     /// An errno of the other node is not the connection's.
     fn receive_bytes(&mut self) -> io::Result<Vec<u8>> {
+        // No disk that is well takes as long for so little.
+        self.await_answer(WAIT_MAX)?;
         let frame = self.connection.receive::<Reply>()?;
         let mut bytes = vec![0; frame.payload_len];
         self.connection.payload(&mut bytes)?;

@@ -1,6 +1,8 @@
 //! How it stands between a fragment's objects and their mirror.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use model::Ino;
@@ -49,6 +51,8 @@ pub(super) struct Progress {
     pub doubt: Doubt,
     /// How often the way to the mirror was found. Connections belong to one time.
     pub epoch: u64,
+    /// The same, for who waits at one of them; none once the fragment is closed.
+    pub now: Arc<AtomicU64>,
     /// Since when somebody waits to know the way.
     pub waiting_since: Option<Instant>,
     /// Something was answered that the mirror may lack.
@@ -86,6 +90,7 @@ impl Progress {
             way: Way::default(),
             doubt,
             epoch: 0,
+            now: Arc::default(),
             waiting_since: None,
             alone,
             todo: Todo::default(),
@@ -102,6 +107,12 @@ impl Progress {
             trouble: None,
             closed: false,
         }
+    }
+
+    /// Another time begins.
+    pub fn turn(&mut self) {
+        self.epoch += 1;
+        self.now.store(if self.closed { u64::MAX } else { self.epoch }, Ordering::Release);
     }
 
     /// Whether all that was answered is on both nodes.

@@ -27,7 +27,7 @@ use super::Shard;
 use super::log::{Extent, Growth, Log, LogError, NAME, restore};
 use crate::alone;
 use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
-use crate::link::{Found, Place};
+use crate::link::Place;
 use crate::log_folder::Folder;
 pub(super) use shipping::start;
 
@@ -230,21 +230,6 @@ impl Second {
         if self.lock().doubt.hear(doubts) {
             self.changed.notify_all();
         }
-    }
-
-    /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may
-    /// have been away when this node started, and have the only copy of what was lost here.
-    fn compare(&self, found: Found) -> io::Result<()> {
-        let mut progress = self.lock();
-        if !progress.compared && !self.accepted && found.confirmed > self.opened {
-            let (has, knew) = (self.opened, found.confirmed);
-            return Err(io::Error::other(format!(
-                "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was lost. The copy \
-                 is kept as it is"
-            )));
-        }
-        progress.compared = true;
-        Ok(())
     }
 
     fn wanted(&self) -> u64 {

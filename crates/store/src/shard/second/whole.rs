@@ -4,6 +4,7 @@
 use std::io;
 
 use super::{SILENT_MAX, Second};
+use crate::link::Found;
 use crate::shard::Shard;
 
 impl Shard {
@@ -18,6 +19,21 @@ impl Shard {
 }
 
 impl Second {
+    /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may
+    /// have been away when this node started, and have the only copy of what was lost here.
+    pub(super) fn compare(&self, found: Found) -> io::Result<()> {
+        let mut progress = self.lock();
+        if !progress.compared && !self.accepted && found.confirmed > self.opened {
+            let (has, knew) = (self.opened, found.confirmed);
+            return Err(io::Error::other(format!(
+                "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was lost. The copy \
+                 is kept as it is"
+            )));
+        }
+        progress.compared = true;
+        Ok(())
+    }
+
     fn check_whole(&self) -> io::Result<()> {
         // Once the two were found to agree, nothing is in the copy but what this node has sent.
         if self.accepted || self.lock().compared {
