@@ -35,6 +35,7 @@ use log::Sums;
 use serde::{Deserialize, Serialize};
 
 use crate::extents::{BLOCK_BYTES, Extents};
+use crate::measure::next_data;
 
 /// Blocks whose sums are kept together: those of 1 MiB.
 pub const CHUNK_BLOCKS: u64 = 256;
@@ -111,6 +112,11 @@ impl Seal {
         Ok(sums)
     }
 
+    /// The chunks from `index` on that have sums.
+    pub fn summed(&self, index: u64) -> &[ChunkRef] {
+        &self.chunks[self.chunks.partition_point(|chunk| chunk.index < index)..]
+    }
+
     /// The blocks that may have bytes: those of the chunks that have sums.
     pub fn extents(&self) -> Extents {
         let end = self.length.div_ceil(BLOCK_BYTES);
@@ -120,6 +126,20 @@ impl Seal {
         }
         extents
     }
+}
+
+/// The first chunk of an object from `index` on that may have bytes: it has data now, or it had some when this seal was
+/// made. So the holes of an object cost nothing, however long they are.
+///
+/// # Errors
+/// The errno of the search, as of the disk.
+pub fn next_chunk(file: &File, seal: Option<&Seal>, index: u64) -> io::Result<Option<u64>> {
+    let summed = seal.and_then(|seal| seal.summed(index).first()).map(|chunk| chunk.index);
+    if summed == Some(index) {
+        return Ok(summed);
+    }
+    let data = next_data(file, index * CHUNK_BYTES)?.map(|data| data.start / CHUNK_BYTES);
+    Ok(data.into_iter().chain(summed).min())
 }
 
 #[cfg(test)]

@@ -23,8 +23,7 @@ use crate::extents::BLOCK_BYTES;
 use crate::integrity::guard::Guard;
 use crate::integrity::pace::Pace;
 use crate::integrity::report::Fault;
-use crate::integrity::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
-use crate::measure::next_data;
+use crate::integrity::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, next_chunk, sum_of};
 use crate::objects::Objects;
 
 /// How fast, where who asks for it does not say, bytes a second: a part of what flash does.
@@ -96,9 +95,7 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         for (ino, sealed) in page {
-            if objects.keeper().is_closed() {
-                return Err(io::Error::other("the buffer is being closed"));
-            }
+            objects.keeper().check_open()?;
             let (faults, bytes) = check(objects, ino, pace)?;
             let (faults, repaired) = repair(objects, ino, sealed.seal.length, faults, pace)?;
             {
@@ -135,24 +132,20 @@ fn look(objects: &Objects, ino: Ino, pace: &mut Pace) -> io::Result<(Vec<Fault>,
     }
     // The object's own: that of the log may be a copy of it.
     let Some(seal) = guard.lock().base.clone() else { return fine };
-    let (mut faults, mut bytes, mut index) = (Vec::new(), 0, 0);
-    while index * CHUNK_BYTES < seal.length {
+    let (mut faults, mut bytes, mut from) = (Vec::new(), 0, 0);
+    let next = |from| match from * CHUNK_BYTES < seal.length {
         // A hole where there should be bytes is looked at, too.
-        if seal.chunks.binary_search_by_key(&index, |chunk| chunk.index).is_err() {
-            let data = next_data(&file, index * CHUNK_BYTES)
-                .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
-            let data = data.map_or(seal.length, |data| data.start);
-            let summed = seal.chunks.iter().map(|chunk| chunk.index).find(|chunk| *chunk > index);
-            let next = (data / CHUNK_BYTES).min(summed.unwrap_or(u64::MAX));
-            if next > index || data >= seal.length {
-                index = next.max(index + 1);
-                continue;
-            }
-        }
+        true => next_chunk(&file, Some(&seal), from)
+            .map_err(|error| Fault::of_read(ino, from * CHUNK_BYTES, error))
+            .map(|next| next.filter(|next| next * CHUNK_BYTES < seal.length)),
+        false => Ok(None),
+    };
+    while let Some(index) = next(from)? {
+        objects.keeper().check_open()?;
         let read = check_chunk(&file, &guard, &seal, index, &mut faults)?;
         bytes += read;
         pace.spent(read);
-        index += 1;
+        from = index + 1;
     }
     Ok((faults, bytes))
 }

@@ -277,6 +277,17 @@ impl Keeper {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether long work for it goes on.
+    ///
+    /// # Errors
+    /// It was closed.
+    pub fn check_open(&self) -> io::Result<()> {
+        match self.is_closed() {
+            true => Err(io::Error::other("the buffer is being closed")),
+            false => Ok(()),
+        }
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Guard>>> {
         self.waiting.lock().expect(POISON)
     }

@@ -5,6 +5,7 @@ mod known;
 mod layouts;
 mod length;
 mod loss;
+mod sparse;
 mod unopened;
 
 use std::fs::{self, File};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::guard::Guard;
 use super::log::Sums;
 use super::report::Fault;
-use super::{BLOCK, CHUNK_BLOCKS, SUM_OF_ZEROS, Seal, sum_of};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, SUM_OF_ZEROS, Seal, sum_of};
 use crate::extents::{BLOCK_BYTES, blocks_touched};
 
 /// What a read is compared with: taken before it, as a change may begin while it is under way.
@@ -100,12 +100,12 @@ impl Guard {
             // Or its block, which may be whole, would be taken for it.
             return Ok(None);
         }
-        for chunk in &seal.chunks {
+        for chunk in seal.summed(range.start / CHUNK_BYTES) {
             let first = chunk.index * CHUNK_BLOCKS;
             let inside =
                 first.max(range.start / BLOCK_BYTES)..(first + CHUNK_BLOCKS).min(end.div_ceil(BLOCK_BYTES));
             if inside.is_empty() {
-                continue;
+                break;
             }
             let sums = seal.sums(chunk.index).map_err(|_| Fault::Sums { block: first }.error(self.ino()))?;
             let had_bytes =

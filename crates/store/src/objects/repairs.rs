@@ -18,7 +18,7 @@ use crate::extents::BLOCK_BYTES;
 use crate::integrity::other::{NotRead, OtherCopy};
 use crate::integrity::repair::set_time;
 use crate::integrity::report::Fault;
-use crate::integrity::{CHUNK_BLOCKS, CHUNK_BYTES};
+use crate::integrity::{CHUNK_BLOCKS, CHUNK_BYTES, next_chunk};
 
 /// How often: one that is gone is made anew, as long as it was, then lacks blocks, and a change needs two of them.
 const TURNS: usize = 4;
@@ -158,11 +158,15 @@ impl Objects {
     /// How many blocks were repaired; with `all`, also such as look right in the page cache.
     fn repair_blocks(&self, ino: Ino, blocks: Range<u64>, all: bool) -> io::Result<usize> {
         let Some(object) = self.in_place(ino)? else { return Ok(0) };
+        let Some(seal) = object.guard.lock().base.clone() else { return Ok(0) };
         let mut count = 0;
         let mut start = blocks.start;
-        while start < blocks.end {
-            let end = blocks.end.min(start + CHUNK_BLOCKS);
-            for run in object.guard.to_repair(&object.file, start..end, all) {
+        while start < blocks.end
+            && let Some(index) = next_chunk(&object.file, Some(&seal), start / CHUNK_BLOCKS)?
+        {
+            self.keeper.check_open()?;
+            let end = blocks.end.min((index + 1) * CHUNK_BLOCKS);
+            for run in object.guard.to_repair(&object.file, start.max(index * CHUNK_BLOCKS)..end, all) {
                 count += match self.repair_run(ino, &object, run.clone()) {
                     Err(NotRead::Damaged(_)) if run.end - run.start > 1 => {
                         let one = |block| self.repair_run(ino, &object, block..block + 1).unwrap_or(Ok(0));

@@ -84,10 +84,8 @@ impl Objects {
             let mut prepared = Vec::new();
             self.sync_before_closing(batch.iter().map(|guard| guard.ino()), idle);
             for guard in batch {
-                if self.keeper().is_closed() {
-                    return Ok(());
-                }
                 match self.prepare(guard, idle, pace) {
+                    _ if self.keeper().is_closed() => return Ok(()),
                     Ok(object) => prepared.extend(object),
                     Err(error) => self.set_aside(guard, error)?,
                 }

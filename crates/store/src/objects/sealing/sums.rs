@@ -10,8 +10,7 @@ use crate::extents::BLOCK_BYTES;
 use crate::integrity::log::Sums;
 use crate::integrity::pace::Pace;
 use crate::integrity::report::Fault;
-use crate::integrity::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, SUM_OF_ZEROS, sum_of};
-use crate::measure::next_data;
+use crate::integrity::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, SUM_OF_ZEROS, next_chunk, sum_of};
 use crate::objects::Objects;
 
 impl Objects {
@@ -24,21 +23,12 @@ impl Objects {
     ) -> io::Result<()> {
         let ino = object.guard.ino();
         let mut buffer = Vec::new();
-        let mut index = 0;
-        while index * CHUNK_BYTES < object.length {
+        let mut from = 0;
+        while let Some(index) = object.next_chunk(known, from)? {
+            self.keeper().check_open()?;
             let blocks = index * CHUNK_BLOCKS..(index + 1) * CHUNK_BLOCKS;
             let known_here = known.map_or(0, |known| known.touched.missing(blocks.clone()));
-            if known_here == 0
-                && let Some(next) = object.beyond_hole(index)?
-            {
-                // What comes then may be known to have been more than a hole.
-                index = if known.is_none() { next } else { index + 1 };
-                if index == u64::MAX {
-                    break;
-                }
-                continue;
-            }
-            let old = known.map(|known| known.base.sums(index)).transpose();
+            let old = known.filter(|_| known_here > 0).map(|known| known.base.sums(index)).transpose();
             let old = old.map_err(|_| Fault::Sums { block: blocks.start }.error(ino))?;
             let sums = match old {
                 Some(old) if known_here == CHUNK_BLOCKS => old.to_vec(),
@@ -50,7 +40,7 @@ impl Objects {
                 }
             };
             self.put(object, index, &sums)?;
-            index += 1;
+            from = index + 1;
         }
         Ok(())
     }
@@ -66,12 +56,15 @@ impl Objects {
 }
 
 impl Prepared {
-    /// Where a chunk is a hole, which has no sums and is zeros: the next chunk that has data; `u64::MAX` if none has.
-    fn beyond_hole(&self, index: u64) -> io::Result<Option<u64>> {
-        let data = next_data(&self.file, index * CHUNK_BYTES)
+    /// The first chunk from `index` on that is to be summed: others are zeros, now and before, and have no sums.
+    fn next_chunk(&self, known: Option<&Known>, index: u64) -> io::Result<Option<u64>> {
+        let end = self.length.div_ceil(CHUNK_BYTES);
+        if index >= end {
+            return Ok(None);
+        }
+        let next = next_chunk(&self.file, known.map(|known| &*known.base), index)
             .map_err(|error| Fault::of_read(self.guard.ino(), index * CHUNK_BYTES, error))?;
-        let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
-        Ok((next > index).then_some(next))
+        Ok(next.filter(|next| *next < end))
     }
 
     /// The sums of a chunk whose blocks have these now, but that known blocks keep theirs.
