@@ -46,6 +46,40 @@ impl From<Failure> for io::Error {
     }
 }
 
+/// The parts of an object that are compared, in order: where it is a hole on both nodes, nothing is. Such a hole needs
+/// no hold: a change of it is made on both.
+struct Parts {
+    at: u64,
+    size: u64,
+    /// Where the mirror has data next, as of the last time that it was asked; empty where it has none.
+    there: Option<Range<u64>>,
+}
+
+impl Parts {
+    /// The next part; `here` and `there` tell where the nodes have data next.
+    fn next(
+        &mut self,
+        here: impl FnOnce(u64) -> Result<Option<Range<u64>>, Failure>,
+        there: impl FnOnce(u64) -> Result<Option<Range<u64>>, Failure>,
+    ) -> Result<Option<Range<u64>>, Failure> {
+        if self.at >= self.size {
+            return Ok(None);
+        }
+        let start_here = here(self.at)?.map_or(u64::MAX, |data| data.start);
+        if self.there.as_ref().is_none_or(|there| there.end <= self.at) {
+            self.there = Some(there(self.at)?.unwrap_or(u64::MAX..u64::MAX));
+        }
+        let start_there = self.there.as_ref().map_or(self.at, |there| there.start);
+        let start = start_here.min(start_there).max(self.at);
+        if start >= self.size {
+            return Ok(None);
+        }
+        let whole = PAYLOAD_BYTES_MAX as u64;
+        self.at = self.size.min((start / whole + 1) * whole);
+        Ok(Some(start..self.at))
+    }
+}
+
 impl Filling<'_> {
     /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
     pub(super) fn copy(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
@@ -81,8 +115,10 @@ impl Filling<'_> {
             self.ask(&Request::Resize { ino, size })?;
         }
         drop(whole);
-        for start in (0..size).step_by(PAYLOAD_BYTES_MAX) {
-            let part = start..size.min(start + PAYLOAD_BYTES_MAX as u64);
+        let mut parts = Parts { at: 0, size, there: None };
+        while let Some(part) =
+            parts.next(|at| Ok(objects.next_data(ino, at)?), |at| self.next_data(ino, at))?
+        {
             let held = self.hold(ino, part.clone())?;
             let copied = self.bring_part(objects, ino, part);
             drop(held);
@@ -128,8 +164,13 @@ impl Filling<'_> {
 
     /// Whether the mirror has anything but a hole there.
     fn has_data(&mut self, ino: Ino, range: Range<u64>) -> Result<bool, Failure> {
-        match self.ask(&Request::NextData { ino, offset: range.start })? {
-            Reply::Range(found) => Ok(found.is_some_and(|(start, _)| start < range.end)),
+        Ok(self.next_data(ino, range.start)?.is_some_and(|found| found.start < range.end))
+    }
+
+    /// Where the mirror has data next.
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+        match self.ask(&Request::NextData { ino, offset })? {
+            Reply::Range(found) => Ok(found.map(|(start, end)| start..end)),
             _ => Err(Failure::Other(io::ErrorKind::InvalidData.into())),
         }
     }
@@ -169,5 +210,44 @@ impl Filling<'_> {
             true => Failure::Damaged(error),
             false => Failure::Other(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The parts that are compared where the nodes have data in these ranges, and how often the mirror was asked.
+    fn parts(size: u64, here: &[Range<u64>], there: &[Range<u64>]) -> (Vec<Range<u64>>, usize) {
+        let next = |data: &[Range<u64>], at: u64| {
+            let found = data.iter().find(|range| range.end > at);
+            Ok(found.map(|range| range.start.max(at)..range.end))
+        };
+        let asked = Cell::new(0);
+        let there = |at| {
+            asked.set(asked.get() + 1);
+            next(there, at)
+        };
+        let mut parts = Parts { at: 0, size, there: None };
+        let mut all = Vec::new();
+        while let Ok(Some(part)) = parts.next(|at| next(here, at), there) {
+            all.push(part);
+        }
+        (all, asked.get())
+    }
+
+    #[test]
+    fn what_is_a_hole_on_both_nodes_is_not_compared() {
+        const MIB: u64 = 1 << 20;
+        let end = 1 << 62;
+        let last = end - 3..end;
+        assert_eq!(parts(end, &[last.clone()], &[]), (vec![last.clone()], 1));
+        let (both, here) = (5 * MIB..8 * MIB, 1 << 50..(1 << 50) + 9);
+        let (found, asked) = parts(end, &[both.clone(), here], &[both, last.clone()]);
+        let expected = [5 * MIB..6 * MIB, 6 * MIB..7 * MIB, 7 * MIB..8 * MIB, 1 << 50..(1 << 50) + MIB, last];
+        assert_eq!((found, asked), (expected.to_vec(), 2));
+        assert_eq!(parts(end, &[], &[]), (Vec::new(), 1));
     }
 }
