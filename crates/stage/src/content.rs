@@ -53,6 +53,31 @@ pub(crate) fn copy(
     })
 }
 
+/// The blocks of a file that may have data, as runs in order.
+pub(crate) fn data<F: OpenFile + ?Sized>(
+    context: &Context,
+    from: &Opened<F>,
+    size: u64,
+) -> Result<Vec<Range<usize>>, Fault> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut position = 0;
+    while position < size {
+        check_going_on(context, from)?;
+        let found = next_data(from, position, size)?;
+        if found.is_empty() {
+            break;
+        }
+        let run = blocks::touched(&found);
+        // Of a block that has some, no more need be known.
+        position = blocks::bytes(&run, size).end;
+        match runs.last_mut() {
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ => runs.push(run),
+        }
+    }
+    Ok(runs)
+}
+
 /// Hands every piece of the blocks to `take`, in order; gives the blocks' checksums.
 pub(crate) fn read<F: OpenFile + ?Sized>(
     context: &Context,
@@ -153,14 +178,19 @@ fn read_some<'b, F: OpenFile + ?Sized>(
     offset: u64,
     block: &'b mut [u8],
 ) -> Result<&'b [u8], Fault> {
-    if context.monitor.is_stopping() {
-        return Err(Fault::new(&*from.tree, &from.path, "read", Cause::Stopped));
-    }
+    check_going_on(context, from)?;
     let length =
         context.retrying_open(|| from.file.read_at(block, offset).tried(&*from.tree, &from.path, "read"))?;
     match length {
         // The file is shorter than it was a moment ago.
         0 => Err(Fault::new(&*from.tree, &from.path, "read", Cause::Changed)),
         length => Ok(&block[..length]),
+    }
+}
+
+fn check_going_on<F: OpenFile + ?Sized>(context: &Context, from: &Opened<F>) -> Result<(), Fault> {
+    match context.monitor.is_stopping() {
+        true => Err(Fault::new(&*from.tree, &from.path, "read", Cause::Stopped)),
+        false => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! What copies units of a file: this host itself, or the lane to a mover on another ([`crate::movers`]).
 
+use std::ops::Range;
 use std::path::Path;
 
 use model::Ino;
@@ -17,6 +18,8 @@ use crate::tree::{Found, TargetFile};
 pub(crate) struct Transfer {
     pub(crate) size: u64,
     pub(crate) source: Opened,
+    /// The blocks of the source that have data, as runs in order: others are neither copied nor noted.
+    pub(crate) data: Vec<Range<usize>>,
     /// The source as it was when it was opened.
     pub(crate) found: Found,
     pub(crate) target: Opened<dyn TargetFile>,

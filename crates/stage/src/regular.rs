@@ -19,8 +19,8 @@ use model::phase::Direction;
 use wire::data::{Attr, FileKind};
 use wire::node::Verify;
 
-use crate::blocks::Sums;
-use crate::content::Opened;
+use crate::blocks::{self, Sums};
+use crate::content::{self, Opened};
 use crate::context::Context;
 use crate::copier::Transfer;
 use crate::entry::Entry;
@@ -165,13 +165,16 @@ pub(crate) fn write_from<'a>(
     target: &Path,
 ) -> Result<Written<'a>, Fault> {
     let size = found.attr.size;
-    let Begun { made, part, target, blocks } = resume::begin(run, target, &found)?;
+    let data = content::data(run, &source, size)?;
+    let Begun { made, part, target, mut blocks } = resume::begin(run, target, &found)?;
+    // Former versions noted holes as well.
+    blocks.retain(|block, _| blocks::has(&data, *block));
     // What is a hole there need not be read back: it reads as zeros.
     let target = Opened { sparse: source.sparse, ..target };
     let tally = Arc::new(Tally::new(&run.monitor));
     let layout = run.remote.layout_for(size).filter(|_| !source.sparse);
     let spread = layout.map(|layout| (layout, buffer_ino(run, &found, &made)));
-    let file = Arc::new(Transfer { size, source, found, target, made, spread });
+    let file = Arc::new(Transfer { size, source, data, found, target, made, spread });
 
     let sums = file.copy(run, &blocks, &tally)?;
     Ok(Written { file, part, sums, resumed: blocks, tally })

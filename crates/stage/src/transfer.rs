@@ -5,13 +5,16 @@
 //! nothing that was noted.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::blocks::{self, Sums, UNIT_BYTES, Unit};
+use crate::content;
 use crate::copier::{Copier, NotDone, Transfer};
 use crate::fault::{Cause, Fault, Tried};
 use crate::monitor::Tally;
 use crate::run::Run;
+use crate::verify;
 
 impl Transfer {
     /// Copies all blocks but those that are there already, which are given with their checksums. Those that this host
@@ -26,28 +29,30 @@ impl Transfer {
         if self.source.sparse {
             target.file.set_size(self.size).tried(&*target.tree, &target.path, "set the size of")?;
         }
-        let mut sums = Sums::new(self.size);
+        let mut sums = Sums::new(self.size, &self.data);
+        let with_data: u64 = self.data.iter().map(|run| blocks::length(run, self.size)).sum();
+        tally.copied(self.size - with_data);
         for (block, sum) in there {
-            let range = blocks::bytes(&(*block..block + 1), self.size);
-            tally.copied(range.end - range.start);
+            tally.copied(blocks::length(&(*block..block + 1), self.size));
             sums.set(std::iter::once(*block), &[*sum]);
         }
         let (file, shared, counted) = (self.clone(), run.clone(), tally.clone());
-        let copied = each(run, self.units(|block| !there.contains_key(&block)), move |unit, host| {
-            let copied = by(host, &shared, |host| host.copy(&shared, &file, unit, &counted))?;
-            shared.monitor.moved(unit.length(file.size));
-            if file.size > UNIT_BYTES {
-                shared.journal.blocks(&file.target.path, unit.blocks(), &copied);
-            }
-            Ok(copied)
-        })?;
+        let copied =
+            each(run, self.units(&self.data, |block| !there.contains_key(&block)), move |unit, host| {
+                let copied = by(host, &shared, |host| host.copy(&shared, &file, unit, &counted))?;
+                shared.monitor.moved(unit.length(file.size));
+                if file.size > UNIT_BYTES {
+                    shared.journal.blocks(&file.target.path, unit.blocks(), &copied);
+                }
+                Ok(copied)
+            })?;
         for (unit, found) in copied {
             sums.set(unit.blocks(), &found);
         }
         Ok(sums)
     }
 
-    /// Reads the chosen blocks back and compares them with what was written.
+    /// Reads the chosen blocks back and compares them with what was written; holes of both sides are the same.
     pub(crate) fn read_back(
         self: &Arc<Transfer>,
         run: &Arc<Run>,
@@ -57,7 +62,12 @@ impl Transfer {
     ) -> Result<(), Fault> {
         let (file, shared, counted) = (self.clone(), run.clone(), tally.clone());
         let expected = written.clone();
-        let compared = each(run, self.units(chosen), move |unit, host| {
+        // A hole of the source may have got data there.
+        let data = blocks::union(&self.data, &content::data(run, &self.target, self.size)?);
+        let units = self.units(&data, chosen);
+        let read: u64 = units.iter().map(|unit| unit.length(self.size)).sum();
+        tally.verified(verify::bytes(run.rules.verify, self.size).saturating_sub(read));
+        let compared = each(run, units, move |unit, host| {
             let found = by(host, &shared, |host| host.read_back(&shared, &file, unit, &counted))?;
             for (block, found) in unit.blocks().zip(found) {
                 let expected = expected.of(block);
@@ -71,10 +81,10 @@ impl Transfer {
         compared.map(drop)
     }
 
-    fn units(&self, wanted: impl Fn(usize) -> bool) -> Vec<Unit> {
+    fn units(&self, data: &[Range<usize>], wanted: impl Fn(usize) -> bool) -> Vec<Unit> {
         match &self.spread {
-            Some((layout, ino)) => blocks::by_fragments(self.size, layout, *ino, wanted),
-            None => blocks::by_chunks(self.size, wanted),
+            Some((layout, ino)) => blocks::by_fragments(data, layout, *ino, wanted),
+            None => blocks::by_chunks(data, wanted),
         }
     }
 }
