@@ -58,8 +58,10 @@ pub struct Server {
     fragments: RwLock<HashMap<String, Slot>>,
     /// The copies of other nodes' metadata logs, by instance: also of fragments that are not served.
     copies: RwLock<HashMap<String, Arc<Copies>>>,
-    /// Making and deleting fragments is done one at a time.
+    /// Fragments come into use and go out of it one at a time.
     changing: Mutex<foreign::Foreign>,
+    /// What is out of use is removed one at a time, beside that; taken before `changing`.
+    removing: Mutex<()>,
     connections: AtomicUsize,
     connections_max: usize,
     stopping: AtomicBool,
@@ -88,6 +90,7 @@ impl Server {
             fragments: RwLock::default(),
             copies: RwLock::default(),
             changing: Mutex::default(),
+            removing: Mutex::default(),
             connections: AtomicUsize::new(0),
             connections_max: shares.connections,
             stopping: AtomicBool::new(false),

@@ -38,15 +38,18 @@ impl Server {
         }
         let server = self.clone();
         // A million objects take their time, and nobody waits for it.
-        let begun =
-            thread("remove", move || rest.iter().for_each(|found| server.finish_removal(&found.path)));
+        let begun = thread("remove", move || rest.iter().for_each(|found| server.finish_removal(found)));
         if let Err(error) = begun {
             tracing::warn!(%error, "no thread to remove what is left of fragments; the next start removes it");
         }
     }
 
-    fn finish_removal(&self, aside: &Path) {
-        let _alone = self.changing.lock().expect(POISON);
+    fn finish_removal(&self, found: &disk::Found) {
+        let _alone = self.removing.lock().expect(POISON);
+        // What was being made has no objects yet, and may be made anew at this moment.
+        let is_made = found.stage == disk::Stage::Making;
+        let _unchanged = is_made.then(|| self.changing.lock().expect(POISON));
+        let aside = &found.path;
         match create::remove(aside) {
             Ok(()) => tracing::info!(path = %aside.display(), "removed what was left of a fragment"),
             Err(error) => tracing::warn!(
@@ -207,6 +210,17 @@ impl Server {
     /// # Errors
     /// Blames the site when files cannot be removed; calling again goes on.
     pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
+        let _alone = self.removing.lock().expect(POISON);
+        let removing = disk::removing(&self.folder(instance)?);
+        let failed = |error| self.cannot(ErrorCode::FragmentNotRemoved, "remove", instance, &error);
+        // A million objects take their time: other fragments come and go meanwhile.
+        create::remove(&removing).map_err(failed)?;
+        self.take_out_of_use(instance)?;
+        create::remove(&removing).map_err(failed)
+    }
+
+    /// Sets a fragment aside, and serves it no more.
+    fn take_out_of_use(&self, instance: &str) -> Result<(), ApiError> {
         let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
         let failed = |error| self.cannot(ErrorCode::FragmentNotRemoved, "remove", instance, &error);
@@ -217,8 +231,7 @@ impl Server {
             );
             return Ok(());
         }
-        let (making, removing) = (disk::making(&folder), disk::removing(&folder));
-        create::remove(&making).and_then(|()| create::remove(&removing)).map_err(failed)?;
+        create::remove(&disk::making(&folder)).map_err(failed)?;
         if let Some(fragment) = self.fragment(instance) {
             fragment.close();
         }
@@ -233,7 +246,7 @@ impl Server {
         }
         self.slots().remove(instance);
         self.missed.removed(instance);
-        create::remove(&removing).map_err(failed)
+        Ok(())
     }
 
     fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {

@@ -100,3 +100,34 @@ fn a_fragment_of_another_buffer_with_the_same_id_is_neither_used_nor_removed() {
     server.delete_fragment("i1").unwrap();
     server.create_fragment(&ours).unwrap();
 }
+
+#[test]
+fn fragments_start_while_others_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join(".removing-i2/objects")).unwrap();
+    std::fs::create_dir_all(dir.path().join(".making-i3")).unwrap();
+    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let i4 = FragmentSpec { instance: "i4".into(), ..spec(&[0]) };
+    server.create_fragment(&i4).unwrap();
+    // As long as somebody removes objects.
+    let under_way = server.removing.lock().unwrap();
+    std::thread::scope(|scope| {
+        let deleting = scope.spawn(|| server.delete_fragment("i4"));
+        server.create_fragment(&spec(&[0])).unwrap();
+        let folder = dir.path().join("i1");
+        let terms = server.terms(&folder, &spec(&[0])).unwrap();
+        due::note(&folder, Due::Everything).unwrap();
+        let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
+        let status = server.status_of("i1").unwrap();
+        server.slots().insert("i1".into(), Slot::Starting(status));
+        assert!(server.taken(&starting, Ok(())), "its start waits");
+        drop(under_way);
+        deleting.join().unwrap().unwrap();
+    });
+    let begun = std::time::Instant::now();
+    while disk::names(dir.path()).unwrap().iter().any(|found| found.stage != disk::Stage::InUse) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "what was set aside stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(server.status_of("i4").is_none() && !disk::exists(&dir.path().join("i4")).unwrap());
+}
