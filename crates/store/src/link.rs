@@ -14,6 +14,7 @@ use wire::data::moved;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
+use crate::doubt::SILENT_MAX;
 use crate::terms::Terms;
 
 /// Where the copy of one namespace's log is, or the mirror of its objects.
@@ -40,6 +41,8 @@ pub struct Found {
 pub struct Link {
     connection: Connection,
     next_id: u64,
+    /// Where it leads, if an answer may take as long as the node lives and has the copy.
+    patient: Option<(Place, StorageAddress)>,
 }
 
 /// The fragment whose node keeps the copies of this one's; `None` where the instance has no other.
@@ -94,17 +97,22 @@ impl Place {
 
     /// The name of the node that it is on now.
     pub fn node(&self) -> String {
-        moved::address_of(&self.claim).map_or_else(|| self.address.node.clone(), |moved| moved.node)
+        self.address().node
     }
 
-    /// Reaches the node. Whoever cannot wait for one that hangs gives a `timeout` for each answer.
+    /// Where it is now.
+    fn address(&self) -> StorageAddress {
+        moved::address_of(&self.claim).unwrap_or_else(|| self.address.clone())
+    }
+
+    /// Reaches the node, which may take `timeout` for each answer.
     ///
     /// # Errors
     /// [`HelloError`].
-    pub fn connect(&self, timeout: Option<Duration>) -> Result<Connection, HelloError> {
+    pub fn connect(&self, timeout: Duration) -> Result<Connection, HelloError> {
         let dialed = dial(&self.address, Via::Tcp, &self.credential, &self.claim);
         let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
-        connection.set_timeout(timeout)?;
+        connection.set_timeout(Some(timeout))?;
         Ok(connection)
     }
 
@@ -112,8 +120,17 @@ impl Place {
     ///
     /// # Errors
     /// [`HelloError`].
-    pub fn reach(&self, timeout: Option<Duration>) -> Result<Link, HelloError> {
-        Ok(Link { connection: self.connect(timeout)?, next_id: 1 })
+    pub fn reach(&self, timeout: Duration) -> Result<Link, HelloError> {
+        Ok(Link { connection: self.connect(timeout)?, next_id: 1, patient: None })
+    }
+
+    /// The same, where an answer may take as long as the node shows that it lives, and no other has its place.
+    ///
+    /// # Errors
+    /// [`HelloError`].
+    pub fn reach_patiently(&self) -> Result<Link, HelloError> {
+        let patient = Some((self.clone(), self.address()));
+        Ok(Link { patient, ..self.reach(SILENT_MAX)? })
     }
 }
 
@@ -184,6 +201,7 @@ impl Link {
     fn ask(&mut self, request: &Request, payload: &[u8]) -> io::Result<(Reply, Vec<u8>)> {
         self.connection.send(self.next_id, request, payload)?;
         self.next_id += 1;
+        self.await_answer()?;
         let frame = self.connection.receive::<Reply>()?;
         let mut bytes = vec![0; frame.payload_len];
         self.connection.payload(&mut bytes)?;
@@ -191,5 +209,22 @@ impl Link {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno).into()),
             reply => Ok((reply, bytes)),
         }
+    }
+
+    /// Waits for an answer that may take long. A process that is frozen is not waited for, though its kernel says that
+    /// the connection stands; nor is one whose place another has.
+    fn await_answer(&mut self) -> io::Result<()> {
+        let Some((place, address)) = &self.patient else { return Ok(()) };
+        while !self.connection.is_ready(SILENT_MAX)? {
+            if place.address() != *address {
+                return Err(io::Error::other("another node has its place"));
+            }
+            // A sign of life: it takes another connection.
+            place.connect(SILENT_MAX).map_err(|error| match error {
+                HelloError::Io(error) => error,
+                other => io::Error::other(other),
+            })?;
+        }
+        Ok(())
     }
 }

@@ -45,7 +45,7 @@ pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<Op
         let key = Key::from_hex(&spec.key);
         let Some(place) = key.and_then(|key| Place::of(spec, namespace.id, key, terms)) else { continue };
         let away = |cause| RestoreError::Away { node: place.node(), cause };
-        let mut link = place.reach(Some(SILENT_MAX)).map_err(|error| away(io::Error::other(error)))?;
+        let mut link = place.reach(SILENT_MAX).map_err(|error| away(io::Error::other(error)))?;
         let heard = link.meeting().map_err(away)?;
         let here = |cause| RestoreError::Here { node: place.node(), cause };
         let path = meetings::path_of(folder, namespace.id);

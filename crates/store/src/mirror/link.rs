@@ -45,7 +45,7 @@ impl Link {
     /// # Errors
     /// The connection's, or why the node refuses it.
     pub fn reach(place: &Place, epoch: u64) -> io::Result<Link> {
-        let connection = place.connect(Some(SILENT_MAX)).map_err(io::Error::other)?;
+        let connection = place.connect(SILENT_MAX).map_err(io::Error::other)?;
         Ok(Link { connection, now: None, epoch, next_id: 1, broken: false })
     }
 

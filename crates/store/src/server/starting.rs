@@ -124,7 +124,7 @@ impl Starting {
 
     /// Whether the node with the copies answers: it is one for all of a fragment's namespaces.
     fn can_ask(&self) -> bool {
-        self.homes.iter().all(|home| home.place.reach(Some(ANSWER_WITHIN)).is_ok())
+        self.homes.iter().all(|home| home.place.reach(ANSWER_WITHIN).is_ok())
     }
 
     /// Has the copies of the logs that are lost.

@@ -117,7 +117,7 @@ fn fragments_start_while_others_are_removed() {
         let folder = dir.path().join("i1");
         let terms = server.terms(&folder, &spec(&[0])).unwrap();
         due::note(&folder, Due::Everything).unwrap();
-        let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
+        let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap().unwrap();
         let status = server.status_of("i1").unwrap();
         server.slots().insert("i1".into(), Slot::Starting(status));
         assert!(server.taken(&starting, Ok(())), "its start waits");

@@ -193,14 +193,8 @@ impl Connection {
     /// # Errors
     /// The errno of the wait.
     pub fn is_ready(&mut self, patience: Duration) -> io::Result<bool> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         self.flush()?;
-        if !self.inbox.taken.is_empty() {
-            return Ok(true);
-        }
-        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
-        let mut waited = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
-        Ok(rustix::io::retry_on_intr(|| poll(&mut waited, Some(&patience)))? > 0)
+        Ok(!self.inbox.taken.is_empty() || self.stream.is_readable_within(patience)?)
     }
 
     /// Takes the payload of the frame just received; `buffer` has exactly its length.

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 
 /// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
@@ -62,6 +64,16 @@ impl Stream {
             Stream::Tcp(s) => s.set_read_timeout(timeout),
             Stream::Unix(s) => s.set_read_timeout(timeout),
         }
+    }
+
+    /// Waits for bytes, or the end; whether there is anything to be read.
+    ///
+    /// # Errors
+    /// The errno of `poll`.
+    pub fn is_readable_within(&self, wait: Duration) -> io::Result<bool> {
+        let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+        let ready = retry_on_intr(|| poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&wait)))?;
+        Ok(ready > 0)
     }
 
     /// A second handle on the same socket, to end the connection from another thread with [`Stream::shutdown`].

@@ -43,7 +43,7 @@ pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, p
 /// What the node says is the place's to heed.
 fn greet(place: &Place, patience: Duration) {
     let begun = Instant::now();
-    while matches!(place.connect(Some(ANSWER_WITHIN)), Err(HelloError::Io(_))) && begun.elapsed() < patience {
+    while matches!(place.connect(ANSWER_WITHIN), Err(HelloError::Io(_))) && begun.elapsed() < patience {
         std::thread::sleep(PAUSE);
     }
 }

@@ -57,7 +57,7 @@ impl Home {
             // It knows less than this node, or of what is given up.
             return Ok(());
         }
-        let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;
+        let mut link = self.place.reach(ANSWER_WITHIN).map_err(|error| failed(&error))?;
         let found = link.find().map_err(|error| failed(&error))?;
         Mark::raise(folder, found.confirmed).map_err(|error| failed(&error))
     }
@@ -86,7 +86,7 @@ impl Home {
         }
         let failed =
             |error: &dyn std::fmt::Display| Why::Yet(format!("{error}; it is asked again until it answers"));
-        let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;
+        let mut link = self.place.reach(ANSWER_WITHIN).map_err(|error| failed(&error))?;
         let found = link.find().map_err(|error| failed(&error))?;
         let bytes = link.read(found.length).map_err(|error| failed(&error))?;
         match bytes.len() as u64 {

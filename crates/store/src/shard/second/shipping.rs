@@ -91,7 +91,7 @@ struct Shipment<'a> {
 impl Shipment<'_> {
     /// Ships until there is nothing to be shipped for any more, or an error ends it.
     fn run(&mut self) -> Result<(), HelloError> {
-        let mut link = self.second.place.reach(None)?;
+        let mut link = self.second.place.reach_patiently()?;
         self.second.compare(link.find()?)?;
         loop {
             let Some(extent) = self.extent() else { return Ok(()) };

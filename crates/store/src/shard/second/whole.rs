@@ -39,7 +39,7 @@ impl Second {
         if self.accepted || self.lock().compared {
             return Ok(());
         }
-        let mut link = self.place.reach(Some(SILENT_MAX)).map_err(io::Error::other)?;
+        let mut link = self.place.reach(SILENT_MAX).map_err(io::Error::other)?;
         self.compare(link.find()?)
     }
 }
