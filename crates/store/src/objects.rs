@@ -34,7 +34,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::Ino;
 use rustix::fs::{FallocateFlags, Timestamps};
@@ -45,6 +45,7 @@ use wire::data::{Request, Time};
 use self::admitted::Counted;
 use self::object::Object;
 use self::open_objects::OpenObjects;
+use self::resting::Listing;
 use self::space::Space;
 use self::syncing::Syncs;
 use crate::extents::{Extents, blocks_inside, blocks_touched};
@@ -71,6 +72,7 @@ pub struct Objects {
     mirror: Option<Arc<Mirror>>,
     /// What is damaged is repaired from there.
     other: Option<Arc<dyn OtherCopy>>,
+    listing: Mutex<Option<Listing>>,
 }
 
 impl Objects {
@@ -99,6 +101,7 @@ impl Objects {
             keeper,
             mirror: None,
             other: None,
+            listing: Mutex::default(),
         };
         if objects.space.counts() {
             objects.count_all()?;

@@ -50,7 +50,10 @@ pub struct Peers {
 
 struct Peer {
     address: StorageAddress,
-    idle: Mutex<Option<Connection>>,
+    /// A connection for changes, one after the other.
+    changing: Mutex<Option<Connection>>,
+    /// One for lists, which may take long: no change waits for them, and what they ask need not be fenced off.
+    listing: Mutex<Option<Connection>>,
     outage: Arc<Outage>,
 }
 
@@ -60,7 +63,8 @@ impl Peers {
         let grace = Duration::from_millis(spec.grace_ms);
         let peer = |address: &StorageAddress| Peer {
             address: address.clone(),
-            idle: Mutex::new(None),
+            changing: Mutex::default(),
+            listing: Mutex::default(),
             outage: Outage::none(grace),
         };
         let nodes = spec.peers.iter().map(peer).collect();
@@ -214,7 +218,7 @@ impl Peers {
     /// Finds out when a node that was given up is back.
     fn probe(&self, peer: &Peer, fragment: u32) {
         let address = peer.address.clone();
-        let (credential, claim) = (self.credential.clone(), self.claim(fragment));
+        let (credential, claim) = (self.credential.clone(), self.claim(fragment, Role::Following));
         let name = address.node.clone();
         let reach = move || dial(&address, Via::Tcp, &credential, &claim).map(drop);
         let back = move |away: Duration| {
@@ -223,19 +227,21 @@ impl Peers {
         outage::probe(&peer.outage, reach, back);
     }
 
-    fn claim(&self, fragment: u32) -> Claim {
-        let (instance, session) = (self.instance.clone(), self.terms.member(Role::Following).session());
+    fn claim(&self, fragment: u32, role: Role) -> Claim {
+        let (instance, session) = (self.instance.clone(), self.terms.member(role).session());
         Claim { instance, session, namespace: self.namespace, fragment }
     }
 
     fn try_call(&self, peer: &Peer, fragment: u32, request: &Request) -> Result<Reply, HelloError> {
-        let mut idle = peer.idle.lock().expect("no thread panics while it talks to a peer");
+        let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
+        let idle = if is_list { &peer.listing } else { &peer.changing };
+        let mut idle = idle.lock().expect("no thread panics while it talks to a peer");
         let mut connection = match idle.take() {
             Some(connection) => connection,
+            None if is_list => self.dial(peer, self.claim(fragment, Role::Repairing), LIST_WITHIN)?,
             None => {
-                let dialed = dial(&peer.address, Via::Tcp, &self.credential, &self.claim(fragment));
-                let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
-                wait_at_most(&mut connection, ANSWER_WITHIN)?;
+                let claim = self.claim(fragment, Role::Following);
+                let mut connection = self.dial(peer, claim, ANSWER_WITHIN)?;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
                 if let (Some(heed), Reply::Verifier(verifier)) =
@@ -246,16 +252,17 @@ impl Peers {
                 connection
             }
         };
-        let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
-        if is_list {
-            wait_at_most(&mut connection, LIST_WITHIN)?;
-        }
         let reply = self.ask(&mut connection, request)?;
-        if is_list {
-            wait_at_most(&mut connection, ANSWER_WITHIN)?;
-        }
         *idle = Some(connection);
         Ok(reply)
+    }
+
+    /// Opens a connection, on which each answer may take so long.
+    fn dial(&self, peer: &Peer, claim: Claim, within: Duration) -> Result<Connection, HelloError> {
+        let dialed = dial(&peer.address, Via::Tcp, &self.credential, &claim);
+        let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
+        connection.set_timeout(Some(within))?;
+        Ok(connection)
     }
 
     fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
@@ -270,7 +277,5 @@ impl Peers {
     }
 }
 
-/// From now on an answer on this connection may take so long.
-fn wait_at_most(connection: &mut Connection, within: Duration) -> io::Result<()> {
-    connection.set_timeout(Some(within))
-}
+#[cfg(test)]
+mod tests;

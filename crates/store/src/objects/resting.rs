@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::Ino;
 
-use super::{Object, Objects};
+use super::{Object, Objects, POISON};
 use crate::integrity::closed::is_closed;
 use crate::integrity::guard::Guard;
 use crate::integrity::keeper::Keeper;
@@ -16,6 +16,15 @@ use crate::integrity::report::Fault;
 
 /// Objects in one answer that lists them.
 pub(super) const PAGE_OBJECTS_MAX: usize = 32_768;
+
+/// What is left of a list that is told page by page: the folders are not searched again for each.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// The last object that was told.
+    after: Ino,
+    /// Those that follow, the next last.
+    rest: Vec<Ino>,
+}
 
 impl Objects {
     /// Their checksums.
@@ -121,29 +130,55 @@ impl Objects {
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
-    /// that had a seal and are gone, or are lost: nobody may take them for objects that never were.
+    /// that had a seal and are gone, or are lost: nobody may take them for objects that never were. Who asks for one
+    /// page after the other may not be told of objects that are made meanwhile.
     pub fn page(&self, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
+        self.page_of(PAGE_OBJECTS_MAX, after)
+    }
+
+    /// The same, of at most so many.
+    pub(super) fn page_of(&self, count: usize, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
+        let began_here = |listing: &mut Listing| listing.after == after;
+        let kept = self.listing.lock().expect(POISON).take_if(began_here);
+        let mut rest = kept.map_or_else(|| self.all_after(after), |listing| Ok(listing.rest))?;
+        let mut page = Vec::new();
+        // Those of a whole page may be gone since they were listed.
+        while page.is_empty() && !rest.is_empty() {
+            let inos = rest.split_off(rest.len().saturating_sub(count)).into_iter().rev();
+            page = inos.filter_map(|ino| self.listed(ino).transpose()).collect::<io::Result<_>>()?;
+        }
+        if let (Some((last, _)), false) = (page.last(), rest.is_empty()) {
+            *self.listing.lock().expect(POISON) = Some(Listing { after: *last, rest });
+        }
+        Ok(page)
+    }
+
+    /// The numbers of all that may be listed above `after`, the highest first.
+    fn all_after(&self, after: Ino) -> io::Result<Vec<Ino>> {
         let mut inos = self.list()?;
         inos.extend(self.keeper.log.must_be_there());
         inos.extend(self.keeper.lost.all().into_iter().map(|(ino, _)| ino));
         inos.extend(self.keeper.unverified.all());
         inos.retain(|ino| *ino > after);
-        inos.sort_unstable();
+        inos.sort_unstable_by(|one, other| other.cmp(one));
         inos.dedup();
-        inos.truncate(PAGE_OBJECTS_MAX);
-        let length = |ino: Ino| match std::fs::metadata(self.path(ino)) {
-            Ok(found) => Some(Ok((ino, found.len()))),
+        Ok(inos)
+    }
+
+    /// An object that was listed, with its length; `None` where it was removed since.
+    fn listed(&self, ino: Ino) -> io::Result<Option<(Ino, u64)>> {
+        match std::fs::metadata(self.path(ino)) {
+            Ok(found) => Ok(Some((ino, found.len()))),
             // It was just removed, or is lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let was = self.keeper.shown_absent(ino);
-                (was > 0).then_some(Ok((ino, was)))
+                Ok((was > 0).then_some((ino, was)))
             }
             Err(error) => {
                 let error = self.unopened(ino, error);
-                Some(Fault::of(&error).map(|fault| (ino, fault.bytes().end)).ok_or(error))
+                Fault::of(&error).map(|fault| Some((ino, fault.bytes().end))).ok_or(error)
             }
-        };
-        inos.into_iter().filter_map(length).collect()
+        }
     }
 }
 

@@ -250,3 +250,23 @@ fn what_a_mirror_is_compared_by_is_read_from_its_disk() {
     objects.describe(Ino(2)).unwrap();
     assert!(!is_cached(), "what a failed sync did not bring to the disk is read back as if it had");
 }
+
+#[test]
+fn a_list_in_pages_is_made_once_and_has_all_that_stays() {
+    let (_folder, _space, objects) = objects(1 << 20);
+    let page = |after| -> Vec<u64> {
+        objects.page_of(2, Ino(after)).unwrap().into_iter().map(|(ino, _)| u64::from(ino)).collect()
+    };
+    let write = |ino| objects.write(Ino(ino), 0, b"a").map(drop).unwrap();
+    (1..=9).for_each(write);
+    assert_eq!(page(0), [1, 2]);
+    [3, 4, 6].into_iter().for_each(|ino| objects.destroy(Ino(ino)).unwrap());
+    write(20);
+    // Those that are gone end no list, and the folders are not searched again.
+    assert_eq!([page(2), page(5), page(8), page(9)], [vec![5], vec![7, 8], vec![9], vec![20]]);
+    assert_eq!(
+        [page(0), page(2), page(2)],
+        [[1, 2], [5, 7], [5, 7]],
+        "one who asks again is told of what is there"
+    );
+}

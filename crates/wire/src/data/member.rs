@@ -19,7 +19,8 @@ pub enum Role {
     Mirroring,
     /// It is home to metadata, and has the other resize and remove its objects.
     Following,
-    /// It keeps the other's mirror, and asks for what is damaged there.
+    /// It only asks, and changes nothing: for what is damaged in the mirror of the other that it keeps, or which objects
+    /// there are.
     Repairing,
 }
 
