@@ -102,12 +102,16 @@ impl Filling<'_> {
     }
 
     fn bring(&mut self, objects: &Objects, ino: Ino, anew: bool) -> Result<(), Failure> {
-        let whole = self.hold(ino, 0..u64::MAX)?;
-        let there = self.there(ino)?;
+        let (mut whole, mut there) = (self.hold(ino, 0..u64::MAX)?, self.there(ino)?);
+        if anew || there.unverified {
+            // Who changes it need not wait for that.
+            drop(whole);
+            objects.read_all(ino)?;
+            (whole, there) = (self.hold(ino, 0..u64::MAX)?, self.there(ino)?);
+        }
         // One that is gone here is gone since it was judged, and there as well.
         let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
         if anew || there.unverified {
-            objects.read_all(ino)?;
             self.begin_anew(objects, ino)?;
             self.ask(&Request::Destroy { ino })?;
         }
