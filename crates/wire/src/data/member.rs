@@ -19,8 +19,8 @@ pub enum Role {
     Mirroring,
     /// It is home to metadata, and has the other resize and remove its objects.
     Following,
-    /// It only asks, and changes nothing: for what is damaged in the mirror of the other that it keeps, or which objects
-    /// there are.
+    /// It only asks, and changes nothing: for what is damaged in the mirror of the other that it keeps, or for a list
+    /// of objects.
     Repairing,
 }
 
