@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use tests::cluster::{Cluster, Outcome};
 use tests::processes::{Process, wait_until, wait_until_told};
@@ -166,7 +167,7 @@ fn what_a_mirror_of_one_machine_lacked_is_never_silently_old_and_lost_by_name_wh
     assert!(wait_until_told(SOON, || is_whole(&cluster)));
     let start =
         |n: &u8| Layout::striped(2).start(fs::metadata(path.join(n.to_string())).unwrap().ino().into());
-    let on_first: Vec<u8> = FILES.filter(|n| *n >= 8 || start(n) == 0).collect();
+    let on_first: Vec<u8> = FILES.filter(|n| *n >= 8 || start(n) == FragmentIndex(0)).collect();
     let file = File::options().write(true).open(path.join(on_first[0].to_string())).unwrap();
     // What is on the first part is answered by its node alone: control knows of that.
     let stopped = cluster.process("forebay-node", "n1").stop();

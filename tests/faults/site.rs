@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use client::{Client, Contents, Creator, Errno, Names, ROOT, RequestId::New};
+use model::FragmentIndex;
 use model::stripe::Layout;
 use tests::cluster::program_folder;
 use tests::injection::{Trace, command};
@@ -147,7 +148,7 @@ impl Site {
             namespace: 0,
             credential: Key::from_hex(KEY).map(Credential::member),
             layout: Layout::striped(1),
-            home: 0,
+            home: FragmentIndex(0),
             nodes: vec![self.health().unwrap().data],
             grace_ms: 10_000,
         };
@@ -216,13 +217,13 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
     let namespace = NamespaceSpec {
         id: 0,
         layout: Layout::striped(1),
-        home: 0,
+        home: FragmentIndex(0),
         owner: Owner { uid: 0, gid: 0 },
         mode: 0o700,
     };
     FragmentSpec {
         instance: instance.into(),
-        index: 0,
+        index: FragmentIndex(0),
         capacity_bytes: 16 << 20,
         volume,
         key: KEY.into(),

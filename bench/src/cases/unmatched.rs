@@ -51,7 +51,7 @@ fn balance(aggregators: usize, nodes: u32) -> f64 {
     let layout = Layout::striped(nodes);
     let fragment = |mebibyte: usize| {
         let offset = mebibyte as u64 * u64::from(layout.stripe_size_bytes);
-        layout.pieces(Ino(1), offset, 1).next().map_or(0, |piece| piece.fragment as usize)
+        layout.pieces(Ino(1), offset, 1).next().map_or(0, |piece| piece.fragment.place())
     };
     let mut left: Vec<VecDeque<usize>> = (0..aggregators)
         .map(|n| (MEBIBYTES * n / aggregators..MEBIBYTES * (n + 1) / aggregators).map(fragment).collect())

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use model::{Ino, stripe::Layout};
+use model::{FragmentIndex, Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::message::Change;
@@ -30,7 +30,7 @@ const UNCONFIRMED_MAX: usize = 1 << 18;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// The verifier of each fragment that was used.
-    pub verifiers: Vec<(u32, u64)>,
+    pub verifiers: Vec<(FragmentIndex, u64)>,
     /// What was lost, and who was told.
     pub failures: Failures,
 }
@@ -38,7 +38,7 @@ pub struct Remembered {
 /// Somebody who keeps it for the successor, told before anything follows from it.
 pub trait Memory: Send + Sync {
     /// The fragment has this verifier.
-    fn verifier(&self, fragment: u32, verifier: u64);
+    fn verifier(&self, fragment: FragmentIndex, verifier: u64);
     /// [`Failures::failed`].
     fn failed(&self, ino: Ino, stamp: u64, errno: i32);
     /// [`Failures::told`].
@@ -51,7 +51,7 @@ pub trait Memory: Send + Sync {
 /// The commits of one client.
 pub struct Commits {
     layout: Layout,
-    home: u32,
+    home: FragmentIndex,
     state: Mutex<State>,
     memory: OnceLock<Arc<dyn Memory>>,
     known: OnceLock<Arc<Known>>,
@@ -59,9 +59,9 @@ pub struct Commits {
 
 #[derive(Default)]
 struct State {
-    verifiers: HashMap<u32, u64>,
+    verifiers: HashMap<FragmentIndex, u64>,
     /// The number of the latest unconfirmed change, by inode and fragment.
-    objects: HashMap<(Ino, u32), u64>,
+    objects: HashMap<(Ino, FragmentIndex), u64>,
     /// That of names and attributes.
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
@@ -98,7 +98,7 @@ pub struct Moment(u64);
 
 impl Commits {
     /// Nothing is written yet, but for what a former process may have that remembered this.
-    pub fn new(layout: Layout, home: u32, remembered: Remembered) -> Commits {
+    pub fn new(layout: Layout, home: FragmentIndex, remembered: Remembered) -> Commits {
         let is_resumed = !remembered.verifiers.is_empty();
         let state = State {
             verifiers: remembered.verifiers.into_iter().collect(),
@@ -133,12 +133,12 @@ impl Commits {
     }
 
     /// Whether the fragment's verifier is known.
-    pub fn knows(&self, fragment: u32) -> bool {
+    pub fn knows(&self, fragment: FragmentIndex) -> bool {
         self.lock().verifiers.contains_key(&fragment)
     }
 
     /// A life of connections to a fragment begins, and it has this verifier. What was lost since the last.
-    pub fn begin(&self, fragment: u32, verifier: u64) -> Option<Loss> {
+    pub fn begin(&self, fragment: FragmentIndex, verifier: u64) -> Option<Loss> {
         let mut state = self.lock();
         let before = state.verifiers.insert(fragment, verifier);
         let is_lost = before.is_some_and(|before| before != verifier);
@@ -148,7 +148,7 @@ impl Commits {
         loss.filter(|loss| *loss != Loss::default())
     }
 
-    fn lose(&self, state: &mut State, fragment: u32) -> Loss {
+    fn lose(&self, state: &mut State, fragment: FragmentIndex) -> Loss {
         let lost: Vec<Ino> =
             state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| *ino).collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
@@ -186,7 +186,7 @@ impl Commits {
     }
 
     /// A fragment whose verifier was this has answered a request with success.
-    pub fn answered(&self, fragment: u32, verifier: u64, request: &Request) {
+    pub fn answered(&self, fragment: FragmentIndex, verifier: u64, request: &Request) {
         match request.changes() {
             Change::None => {}
             Change::Object(ino) => self.lock_and(|state| self.change_object(state, ino, fragment, verifier)),
@@ -211,7 +211,7 @@ impl Commits {
         });
     }
 
-    fn change_object(&self, state: &mut State, ino: Ino, fragment: u32, verifier: u64) {
+    fn change_object(&self, state: &mut State, ino: Ino, fragment: FragmentIndex, verifier: u64) {
         if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
             // It was answered by a life that is over, and lost with it.
             self.fail(state, ino, Errno::IO);
@@ -334,12 +334,12 @@ mod tests {
 
     #[test]
     fn a_loss_of_what_nobody_knows_is_told_though_another_is_being_told() {
-        let commits = Commits::new(Layout::striped(3), 0, Remembered::default());
+        let commits = Commits::new(Layout::striped(3), 0.into(), Remembered::default());
         commits.inherit();
-        assert_eq!(commits.begin(1, 10), None);
-        assert!(commits.begin(1, 11).is_some());
+        assert_eq!(commits.begin(1.into(), 10), None);
+        assert!(commits.begin(1.into(), 11).is_some());
         let told = commits.doubts().unwrap();
-        assert!(commits.begin(2, 20).is_none() && commits.begin(2, 21).is_some());
+        assert!(commits.begin(2.into(), 20).is_none() && commits.begin(2.into(), 21).is_some());
         commits.doubted(&told);
         let rest = commits.doubts().expect("the second loss is not told yet");
         commits.doubted(&rest);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
@@ -131,12 +131,12 @@ impl Contents for Client {
         }
     }
 
-    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(u32, u64)> {
+    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(FragmentIndex, u64)> {
         let piece = self.layout.pieces(ino, offset, len).next()?;
         (piece.len == len).then_some((piece.fragment, piece.object_offset))
     }
 
-    fn object_on(&self, ino: Ino, fragment: u32) -> Result<OwnedFd> {
+    fn object_on(&self, ino: Ino, fragment: FragmentIndex) -> Result<OwnedFd> {
         if self.layout.fragments == 1 {
             return self.object(ino);
         }
@@ -173,8 +173,8 @@ impl Client {
 
     fn next_runs(&self, ino: Ino, offset: u64) -> Result<Vec<Run>> {
         let place = |fragment| self.layout.object_size(ino, fragment, offset).unwrap_or(0);
-        let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
-        let next = |&fragment: &u32| (fragment, Request::NextData { ino, offset: place(fragment) });
+        let fragments: Vec<FragmentIndex> = self.layout.fragments_of(ino).collect();
+        let next = |&fragment: &FragmentIndex| (fragment, Request::NextData { ino, offset: place(fragment) });
         let replies = self.ask_each(fragments.iter().map(next))?;
         fragments
             .into_iter()
@@ -187,7 +187,7 @@ impl Client {
     }
 
     /// The place in the file of a byte of an object.
-    fn file_offset(&self, ino: Ino, fragment: u32, object_offset: u64) -> u64 {
+    fn file_offset(&self, ino: Ino, fragment: FragmentIndex, object_offset: u64) -> u64 {
         self.layout.file_size(ino, fragment, object_offset + 1) - 1
     }
 
@@ -204,7 +204,7 @@ impl Client {
         })
     }
 
-    pub(super) fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
+    pub(super) fn store(&self, fragment: FragmentIndex, request: &Request, payload: &[u8]) -> Result<Time> {
         match self.ask(fragment, request, payload) {
             Err(Errno::NOSPC) => self.store_once_more(fragment, request, payload),
             reply => stored(reply?),
@@ -212,7 +212,7 @@ impl Client {
     }
 
     /// Files that were just removed give their space back in the background: waits for that, and tries again.
-    fn store_once_more(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
+    fn store_once_more(&self, fragment: FragmentIndex, request: &Request, payload: &[u8]) -> Result<Time> {
         self.home(&Request::AwaitDestroyed)?;
         stored(self.ask(fragment, request, payload)?)
     }
@@ -224,7 +224,7 @@ const PART_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 4;
 /// What one request of several reads or writes.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    fragment: u32,
+    fragment: FragmentIndex,
     object_offset: u64,
     file_offset: u64,
     len: usize,
@@ -244,7 +244,7 @@ fn stored(reply: Reply) -> Result<Time> {
 }
 
 /// A fragment, where the file offset lies in its object, and the object's next run of data from there.
-type Run = (u32, u64, Option<Range<u64>>);
+type Run = (FragmentIndex, u64, Option<Range<u64>>);
 
 /// A length or offset inside a buffer.
 fn index(value: u64) -> usize {

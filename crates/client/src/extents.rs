@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{PAYLOAD_BYTES_MAX, Request};
 
@@ -36,7 +36,7 @@ impl Client {
             for piece in self.layout.pieces(ino, offset, bytes.len() as u64) {
                 let start = usize::try_from(piece.file_offset - offset).map_err(|_| Errno::INVAL)?;
                 let len = usize::try_from(piece.len).map_err(|_| Errno::INVAL)?;
-                let batch = batches.get_mut(piece.fragment as usize).ok_or(Errno::INVAL)?;
+                let batch = batches.get_mut(piece.fragment.place()).ok_or(Errno::INVAL)?;
                 let mut at = 0;
                 for chunk in bytes[start..start + len].chunks(PAYLOAD_BYTES_MAX) {
                     if !batch.has_room(chunk.len()) {
@@ -47,13 +47,13 @@ impl Client {
                 }
             }
         }
-        for (fragment, batch) in (0..).zip(batches) {
+        for (fragment, batch) in FragmentIndex::of_each(batches) {
             self.send(ino, fragment, batch)?;
         }
         Ok(())
     }
 
-    fn send(&self, ino: Ino, fragment: u32, batch: Batch) -> Result<()> {
+    fn send(&self, ino: Ino, fragment: FragmentIndex, batch: Batch) -> Result<()> {
         if batch.extents.is_empty() {
             return Ok(());
         }

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
@@ -100,7 +100,7 @@ const OWN_IDS: u64 = 1 << 63;
 /// A client of one namespace.
 pub struct Client {
     layout: Layout,
-    home: u32,
+    home: FragmentIndex,
     nodes: Nodes,
     /// Where closes are held.
     closer: Option<Arc<Closer>>,
@@ -121,7 +121,7 @@ impl Client {
         let nodes = Nodes::new(target, credential_of(target)?, session.into(), Remembered::default());
         let client = Client::over(target, nodes)?;
         client.nodes.check(target.home).map_err(|source| {
-            let node = target.nodes.get(target.home as usize);
+            let node = target.nodes.get(target.home.place());
             ConnectError::Node {
                 node: node.map_or_else(|| "?".into(), |node| node.node.clone()),
                 address: node.map_or_else(|| "?".into(), |node| node.tcp.clone()),
@@ -185,16 +185,16 @@ impl Client {
         self.ask_home(self.id(), request)
     }
 
-    fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
+    fn ask(&self, fragment: FragmentIndex, request: &Request, payload: &[u8]) -> Result<Reply> {
         self.ask_as(self.id(), fragment, request, payload)
     }
 
-    fn ask_as(&self, id: u64, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
+    fn ask_as(&self, id: u64, fragment: FragmentIndex, request: &Request, payload: &[u8]) -> Result<Reply> {
         self.nodes.call(fragment, id, request, payload, &mut []).map(|(reply, _)| reply)
     }
 
     /// Asks several fragments at once; the first error counts.
-    fn ask_each(&self, requests: impl Iterator<Item = (u32, Request)>) -> Result<Vec<Reply>> {
+    fn ask_each(&self, requests: impl Iterator<Item = (FragmentIndex, Request)>) -> Result<Vec<Reply>> {
         let ask = |(fragment, request)| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
         let mut asks: Vec<Ask<'_>> = requests.map(ask).collect();
         let answers = self.nodes.exchange(&mut asks);

@@ -1,7 +1,7 @@
 //! Many files at once, and the namespace as a whole: what goes to one node is one round trip, however many files it
 //! concerns.
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
@@ -55,10 +55,10 @@ impl Operations for Client {
     }
 
     fn fsync_many(&self, inos: &[Ino]) -> Result<()> {
-        let on = |fragment: u32| -> Vec<Ino> {
+        let on = |fragment: FragmentIndex| -> Vec<Ino> {
             inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
         };
-        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
+        let objects = FragmentIndex::all(self.layout.fragments).map(|fragment| (fragment, on(fragment)));
         let objects = objects.filter(|(_, inos)| !inos.is_empty());
         let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
         self.sync_all(inos, objects.collect())?;
@@ -68,7 +68,8 @@ impl Operations for Client {
     fn usage(&self) -> Result<Usage> {
         // Files that were removed hold their space until they are closed.
         self.send_held()?;
-        let replies = self.ask_each((0..self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
+        let replies = self
+            .ask_each(FragmentIndex::all(self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
         let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
         for reply in replies {
             let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
@@ -81,9 +82,9 @@ impl Operations for Client {
         Ok(sum)
     }
 
-    fn unverified(&self) -> Result<Vec<(Ino, u32)>> {
-        let mut all: Vec<(Ino, u32)> = Vec::new();
-        for fragment in 0..self.layout.fragments {
+    fn unverified(&self) -> Result<Vec<(Ino, FragmentIndex)>> {
+        let mut all: Vec<(Ino, FragmentIndex)> = Vec::new();
+        for fragment in FragmentIndex::all(self.layout.fragments) {
             let mut after = Ino(0);
             loop {
                 let reply = self.ask(fragment, &Request::ListUnverified { after }, &[])?;

@@ -1,6 +1,6 @@
 //! Sizes that only the fragments know: of files that somebody is writing.
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::message::InodeReply;
 use wire::data::{Attr, Reply, Request, Time};
@@ -46,7 +46,7 @@ impl Client {
     }
 
     fn measure(&self, ino: Ino) -> Result<(u64, u64, Time)> {
-        let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
+        let fragments: Vec<FragmentIndex> = self.layout.fragments_of(ino).collect();
         let replies =
             self.ask_each(fragments.iter().map(|&fragment| (fragment, Request::Measure { ino })))?;
         let mut found = (0, 0, Time::default());

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use rustix::{io::Errno, process::Resource, process::getrlimit};
 use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
@@ -46,7 +46,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Ask<'a> {
     /// Whom.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// The request's number.
     pub id: u64,
     /// What.
@@ -60,7 +60,7 @@ pub struct Ask<'a> {
 /// Every storage node of an instance, in the order of its fragments.
 pub struct Nodes {
     nodes: Vec<Node>,
-    home: u32,
+    home: FragmentIndex,
     instance: String,
     namespace: u32,
     credential: Credential,
@@ -78,7 +78,7 @@ pub struct Nodes {
 struct Node {
     address: StorageAddress,
     /// Which of the instance's fragments it has.
-    fragment: u32,
+    fragment: FragmentIndex,
     via: Via,
     idle: Mutex<Idle<Link>>,
     life: Mutex<Life>,
@@ -121,7 +121,7 @@ impl Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
         let idle_max = idle_max(target.nodes.len());
-        let node = |(fragment, address): (u32, &StorageAddress)| Node {
+        let node = |(fragment, address): (FragmentIndex, &StorageAddress)| Node {
             address: address.clone(),
             fragment,
             via,
@@ -131,7 +131,7 @@ impl Nodes {
             outage: Outage::none(Duration::from_millis(target.grace_ms)),
         };
         Nodes {
-            nodes: (0..).zip(&target.nodes).map(node).collect(),
+            nodes: FragmentIndex::of_each(&target.nodes).map(node).collect(),
             home: target.home,
             instance: target.instance.clone(),
             namespace: target.namespace,
@@ -176,7 +176,7 @@ impl Nodes {
     /// Connects to one node for the first time. It may be just starting again, so a broken connection is tried again,
     /// but not for the whole grace period: nobody uses the namespace yet, and somebody waits to hear why it cannot be
     /// used.
-    pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
+    pub fn check(&self, fragment: FragmentIndex) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
         let (started, limit) = (Instant::now(), self.grace.min(FIRST_WITHIN));
         let mut pause = PAUSE_MIN;
@@ -201,7 +201,7 @@ impl Nodes {
     /// The errno of a failed request; EIO when the node did not answer for the grace period, or will never.
     pub fn call(
         &self,
-        fragment: u32,
+        fragment: FragmentIndex,
         id: u64,
         request: &Request,
         payload: &[u8],
@@ -221,7 +221,7 @@ impl Nodes {
     fn until_it_counts<T>(
         &self,
         node: &Node,
-        (fragment, request): (u32, &Request),
+        (fragment, request): (FragmentIndex, &Request),
         mut ask: impl FnMut(&mut Connection) -> Result<(Reply, T), HelloError>,
     ) -> Result<(Reply, T, u64), HelloError> {
         loop {
@@ -243,14 +243,14 @@ impl Nodes {
 
     /// Notes what an answer has opened, closed or locked. It does not count where the home shard, restarted since, was
     /// told already what is held: there the file is not open, and the lock may be another's. So it is asked again.
-    fn counts(&self, fragment: u32, life: u64, request: &Request, reply: &Reply) -> bool {
+    fn counts(&self, fragment: FragmentIndex, life: u64, request: &Request, reply: &Reply) -> bool {
         fragment != self.home || !Files::concern(request) || self.files().answered(life, request, reply)
     }
 
     /// Every answer passes here: it is noted before the caller has it.
     fn conclude(
         &self,
-        fragment: u32,
+        fragment: FragmentIndex,
         request: &Request,
         (reply, len, verifier): Answered,
     ) -> Result<(Reply, usize), Errno> {
@@ -303,7 +303,7 @@ impl Nodes {
     }
 
     /// A line to a node; one that is broken already where it cannot be had at once.
-    fn line(&self, fragment: u32) -> Line<'_> {
+    fn line(&self, fragment: FragmentIndex) -> Line<'_> {
         let waiting = self.waiting(fragment);
         let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::Acquire));
         let up = asked.and_then(|node| {
@@ -319,7 +319,7 @@ impl Nodes {
     ///
     /// # Errors
     /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
-    pub fn descriptor(&self, fragment: u32, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
+    pub fn descriptor(&self, fragment: FragmentIndex, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
             let mut link = self.checkout(node, fragment)?;
@@ -334,7 +334,7 @@ impl Nodes {
     ///
     /// # Errors
     /// ENOTSUP where the node is on another machine, or does not hand it out; ENOENT where it has no such object; EIO.
-    pub fn descriptor_here(&self, fragment: u32, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
+    pub fn descriptor_here(&self, fragment: FragmentIndex, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         if node.address.unix.is_none() {
             return Err(Errno::NOTSUP);
@@ -359,7 +359,7 @@ impl Nodes {
     /// As [`Nodes::call`].
     pub fn make_with_descriptor(
         &self,
-        fragment: u32,
+        fragment: FragmentIndex,
         (id, request): (u64, &Request),
         second_id: u64,
     ) -> Result<(Reply, Option<OwnedFd>), Errno> {
@@ -375,7 +375,7 @@ impl Nodes {
 
     /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best
     /// effort, within a moment: a node that does not hear it ends the session after its grace period.
-    pub fn farewell(&self, fragment: u32, last: &[(u64, Request)]) {
+    pub fn farewell(&self, fragment: FragmentIndex, last: &[(u64, Request)]) {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -390,7 +390,7 @@ impl Nodes {
         }
     }
 
-    fn say(&self, node: &Node, fragment: u32, last: &[(u64, Request)]) -> Result<(), HelloError> {
+    fn say(&self, node: &Node, fragment: FragmentIndex, last: &[(u64, Request)]) -> Result<(), HelloError> {
         let idle = node.idle().take().map(|link| link.connection);
         let mut connection = match idle {
             Some(connection) => connection,
@@ -411,7 +411,7 @@ impl Nodes {
     /// that was given up, fails at once.
     fn persist<T>(
         &self,
-        fragment: u32,
+        fragment: FragmentIndex,
         mut attempt: impl FnMut() -> Result<T, HelloError>,
     ) -> Result<T, Errno> {
         let node = self.node(fragment)?;
@@ -445,8 +445,8 @@ impl Nodes {
     }
 
     /// From now on somebody waits for the node.
-    fn waiting(&self, fragment: u32) -> Option<Waiting<'_>> {
-        self.watch.waiting(fragment as usize)
+    fn waiting(&self, fragment: FragmentIndex) -> Option<Waiting<'_>> {
+        self.watch.waiting(fragment.place())
     }
 
     /// What follows from a failed attempt; EIO where there is no use in another.
@@ -496,19 +496,19 @@ impl Nodes {
         outage::probe(&node.outage, reach, move |away| is_back(&name, away));
     }
 
-    fn checkout(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
+    fn checkout(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {
         let idle = node.idle().take();
         idle.map_or_else(|| self.connect(node, fragment), Ok)
     }
 
-    fn node(&self, fragment: u32) -> Result<&Node, Errno> {
-        self.nodes.get(fragment as usize).ok_or(Errno::INVAL)
+    fn node(&self, fragment: FragmentIndex) -> Result<&Node, Errno> {
+        self.nodes.get(fragment.place()).ok_or(Errno::INVAL)
     }
 }
 
 /// A connection that several requests go over. Given back when it is dropped, unless it broke.
 struct Line<'a> {
-    fragment: u32,
+    fragment: FragmentIndex,
     up: Option<(&'a Node, Link)>,
     watch: &'a Watch,
 }
@@ -520,7 +520,7 @@ impl<'a> Line<'a> {
         action: impl FnOnce(&mut Connection) -> Result<T, HelloError>,
     ) -> Option<(T, Option<Waiting<'a>>)> {
         let (node, link) = self.up.as_mut()?;
-        let waiting = self.watch.waiting(self.fragment as usize);
+        let waiting = self.watch.waiting(self.fragment.place());
         let done = action(&mut link.connection);
         if done.is_err() {
             node.lost(link.life);

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
 
@@ -158,14 +158,14 @@ pub trait Contents: Send + Sync {
     fn is_written(&self, ino: Ino) -> Result<bool>;
 
     /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
-    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(u32, u64)>;
+    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(FragmentIndex, u64)>;
 
     /// The object of a file on one fragment, open for reading and writing, where that is on this machine and its kernel
     /// keeps the capacity. Who writes to it tells so by [`Contents::wrote`].
     ///
     /// # Errors
     /// ENOTSUP where that is not so; ENOENT where nothing was written to it.
-    fn object_on(&self, ino: Ino, fragment: u32) -> Result<OwnedFd>;
+    fn object_on(&self, ino: Ino, fragment: FragmentIndex) -> Result<OwnedFd>;
 
     /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
     fn wrote(&self, ino: Ino, end: u64, mtime: Time);
@@ -192,5 +192,5 @@ pub trait Operations: Names + Contents {
 
     /// Files of which nobody knows whether they are what was written, as checksums of them were lost, with a fragment
     /// that has a part of them.
-    fn unverified(&self) -> Result<Vec<(Ino, u32)>>;
+    fn unverified(&self) -> Result<Vec<(Ino, FragmentIndex)>>;
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::Request;
 
@@ -88,13 +88,13 @@ impl Client {
     }
 
     /// What makes a file survive. One whose name may have been lost must be shown to be there still.
-    pub(super) fn syncs_of(&self, ino: Ino) -> Vec<(u32, Request)> {
+    pub(super) fn syncs_of(&self, ino: Ino) -> Vec<(FragmentIndex, Request)> {
         let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
         let exists = self.nodes.commits().may_lack_names().then_some((self.home, Request::GetAttr { ino }));
         objects.chain(exists).collect()
     }
 
-    pub(super) fn sync_all(&self, inos: &[Ino], mut requests: Vec<(u32, Request)>) -> Result<()> {
+    pub(super) fn sync_all(&self, inos: &[Ino], mut requests: Vec<(FragmentIndex, Request)>) -> Result<()> {
         let moment = self.nodes.commits().moment();
         requests.push((self.home, Request::SyncMetadata));
         self.ask_each(requests.into_iter())?;

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing of a living buffer is discarded while any part of that lacks something.
 
+use model::FragmentIndex;
 use wire::control::ApiError;
 use wire::node::{Moved, StorageAddress};
 
@@ -80,7 +81,7 @@ pub(crate) async fn told<S: Site>(app: &App<S>, node: &str, instance: &Instance)
 /// The node's, or that nobody knows where one of the parts is: it knows of the others then.
 async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
     let mut all = Ok(());
-    for (fragment, holder) in (0..).zip(&instance.nodes) {
+    for (fragment, holder) in FragmentIndex::of_each(&instance.nodes) {
         let told = match app
             .site
             .ensure_nodes(std::slice::from_ref(holder))

@@ -337,7 +337,7 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("fsck {node}"), |_| Ok(FsckReport::default())).await
     }
 
-    async fn files_on(&self, node: &str, _instance: &str, _fragment: u32) -> Result<PartFiles, ApiError> {
+    async fn files_on(&self, node: &str, _: &str, _: model::FragmentIndex) -> Result<PartFiles, ApiError> {
         self.call_node(node, format!("files_on {node}"), |_| Ok(PartFiles::default())).await
     }
 

@@ -1,11 +1,11 @@
-//! What control asks of a node. How a node is reached differs ([`Caller`]); what is asked does not.
-//!
-//! Calls are idempotent, and repeated while the node restarts; what comes back as an error is final.
+//! What control asks of a node. How a node is reached differs ([`Caller`]); what is asked does not. Calls are
+//! idempotent, and repeated while the node restarts; what comes back as an error is final.
 
 mod caller;
 
 use std::path::PathBuf;
 
+use model::FragmentIndex;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
@@ -86,7 +86,7 @@ pub trait NodeApi: Send + Sync {
         spec: FsckSpec,
     ) -> impl Future<Output = Result<FsckReport, ApiError>> + Send;
 
-    /// `GET /v1/fragments/{instance}/files/{fragment}`.
+    /// `GET /v1/fragments/{instance}/files/{part}`.
     ///
     /// # Errors
     /// The node's.
@@ -94,7 +94,7 @@ pub trait NodeApi: Send + Sync {
         &self,
         node: &str,
         instance: &str,
-        fragment: u32,
+        part: FragmentIndex,
     ) -> impl Future<Output = Result<PartFiles, ApiError>> + Send;
 
     /// `PUT /v1/mounts/{id}`.
@@ -256,8 +256,8 @@ impl<C: Caller> NodeApi for C {
         self.put(node, &format!("/v1/fragments/{instance}/fsck"), &spec).await
     }
 
-    async fn files_on(&self, node: &str, instance: &str, fragment: u32) -> Result<PartFiles, ApiError> {
-        self.get(node, &format!("/v1/fragments/{instance}/files/{fragment}")).await
+    async fn files_on(&self, node: &str, instance: &str, part: FragmentIndex) -> Result<PartFiles, ApiError> {
+        self.get(node, &format!("/v1/fragments/{instance}/files/{part}")).await
     }
 
     async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a part of which nobody has said anything is neither served nor lost: it is not known.
 
+use model::FragmentIndex;
 use wire::advice::TOKEN;
 use wire::control::GivenUp;
 use wire::node::{FragmentStatus, PartTrouble};
@@ -45,7 +46,7 @@ pub(crate) fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool>
 
 /// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
 pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
-    let of_node = |(part, name): (u32, &String)| {
+    let of_node = |(part, name): (FragmentIndex, &String)| {
         let health = nodes.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());
         let mut fragments = health.into_iter().flat_map(|health| &health.fragments);
         let fragment = fragments.find(|fragment| fragment.instance == instance.id);
@@ -55,7 +56,7 @@ pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTroubl
         let trouble = move |(why, advice)| PartTrouble { part, node: node.clone(), why, advice };
         told.into_iter().flatten().flatten().map(trouble).collect::<Vec<_>>()
     };
-    (0..).zip(&instance.nodes).flat_map(of_node).collect()
+    FragmentIndex::of_each(&instance.nodes).flat_map(of_node).collect()
 }
 
 /// What is said of names that were taken from a copy that may lack some.
@@ -120,7 +121,7 @@ pub(crate) fn refused(instance: &Instance, nodes: &[NodeView]) -> Option<Refused
 }
 
 fn of<'a>(instance: &'a Instance, nodes: &'a [NodeView]) -> impl Iterator<Item = Part> + 'a {
-    (0..).zip(&instance.nodes).map(move |(part, name)| {
+    FragmentIndex::of_each(&instance.nodes).map(move |(part, name)| {
         let Some(view) = nodes.iter().find(|view| view.name == *name) else { return Part::Unknown };
         let trouble = |why: String, advice: String| PartTrouble { part, node: name.clone(), why, advice };
         let Some(health) = view.health.as_ref().filter(|_| view.online) else {
@@ -154,8 +155,8 @@ fn of<'a>(instance: &'a Instance, nodes: &'a [NodeView]) -> impl Iterator<Item =
 }
 
 /// Whether a node that does not name the part should: it was made, and before the node was asked.
-fn is_missed(instance: &Instance, part: u32, view: &NodeView) -> bool {
-    let made = instance.made.get(part as usize).copied().unwrap_or_default();
+fn is_missed(instance: &Instance, part: FragmentIndex, view: &NodeView) -> bool {
+    let made = instance.made.get(part.place()).copied().unwrap_or_default();
     made && !view.too_new.contains(&instance.id)
 }
 

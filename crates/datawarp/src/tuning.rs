@@ -63,7 +63,7 @@ pub unsafe extern "C" fn dw_get_stripe_configuration(
         unsafe {
             give(stripe_size, layout.stripe_size_bytes.into());
             give(stripe_width, layout.width.into());
-            give(starting_index, (layout.start(stat.st_ino.into()) % layout.width).into());
+            give(starting_index, (layout.start(stat.st_ino.into()).get() % layout.width).into());
         }
         Ok(())
     })

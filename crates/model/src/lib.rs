@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod directive;
+mod fragment_index;
 mod ino;
 pub mod kernel;
 pub mod names;
@@ -15,5 +16,6 @@ pub mod size;
 pub mod stripe;
 pub mod symbols;
 
+pub use fragment_index::FragmentIndex;
 pub use ino::Ino;
 pub use session_id::SessionId;

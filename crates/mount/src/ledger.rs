@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use client::{FileLock, Held, Remembered};
 use fuse::session::Negotiated;
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{book::Book, record::Record};
@@ -182,7 +182,7 @@ impl Ledger {
 
 impl Ledger {
     /// The fragment has this commit verifier.
-    pub fn verifier(&self, fragment: u32, verifier: u64) {
+    pub fn verifier(&self, fragment: FragmentIndex, verifier: u64) {
         self.append(Record::verifier(fragment, verifier));
     }
 

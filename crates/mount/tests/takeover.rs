@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use fuse::device::Device;
 use fuse::mount::unmount;
+use model::FragmentIndex;
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -95,19 +96,25 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         namespace: 0,
         credential: Key::from_hex(&KEY.repeat(32)).map(Credential::member),
         layout: Layout::striped(1),
-        home: 0,
+        home: FragmentIndex(0),
         nodes: vec![address],
         grace_ms: 10_000,
     };
     let owner = Owner { uid: 0, gid: 0 };
     let fragment = FragmentSpec {
         instance: "i1".into(),
-        index: 0,
+        index: FragmentIndex(0),
         capacity_bytes: 1 << 24,
         volume: VolumeKind::Directory,
         key: KEY.repeat(32),
         peers: target.nodes.clone(),
-        namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
+        namespaces: vec![NamespaceSpec {
+            id: 0,
+            layout: target.layout,
+            home: FragmentIndex(0),
+            owner,
+            mode: 0o755,
+        }],
         missing: wire::node::Missing::Made,
         ..FragmentSpec::default()
     };

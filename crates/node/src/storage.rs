@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use server::{BindError, OpenTo};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{
@@ -160,7 +160,11 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn files_on(&self, instance: String, index: u32) -> Result<PartFiles, ApiError> {
+    pub(crate) async fn files_on(
+        &self,
+        instance: String,
+        index: FragmentIndex,
+    ) -> Result<PartFiles, ApiError> {
         self.blocking(move |server| server.files_on(&instance, index)).await?
     }
 

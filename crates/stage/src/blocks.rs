@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{FragmentIndex, Ino};
 
 use crate::checksum::Checksum;
 
@@ -28,7 +28,7 @@ pub(crate) const UNIT_BYTES: u64 = BLOCK_BYTES * UNIT_BLOCKS as u64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     /// The fragment that they are on, if it is one.
-    pub(crate) home: Option<u32>,
+    pub(crate) home: Option<FragmentIndex>,
     /// Consecutive blocks each, in order.
     pub(crate) runs: Vec<Range<usize>>,
 }
@@ -99,14 +99,14 @@ pub(crate) fn by_fragments(
     ino: Ino,
     wanted: impl Fn(usize) -> bool,
 ) -> Vec<Unit> {
-    let homes = layout.fragments_of(ino).collect::<Vec<u32>>();
+    let homes = layout.fragments_of(ino).collect::<Vec<FragmentIndex>>();
     let width = homes.len();
     if u64::from(layout.stripe_size_bytes) != BLOCK_BYTES || width == 1 {
         let home = homes.first().copied().filter(|_| width == 1);
         return by_chunks(data, wanted).into_iter().map(|unit| Unit { home, ..unit }).collect();
     }
     divide(data, UNIT_BLOCKS * width, |within| {
-        let one = |(turn, home): (usize, &u32)| {
+        let one = |(turn, home): (usize, &FragmentIndex)| {
             let first = within.start + (turn + width - within.start % width) % width;
             let own = (first..within.end).step_by(width).filter(|block| wanted(*block));
             (Some(*home), own.map(|block| block..block + 1).collect())
@@ -119,7 +119,7 @@ pub(crate) fn by_fragments(
 fn divide(
     data: &[Range<usize>],
     grid: usize,
-    parts: impl Fn(Range<usize>) -> Vec<(Option<u32>, Vec<Range<usize>>)>,
+    parts: impl Fn(Range<usize>) -> Vec<(Option<FragmentIndex>, Vec<Range<usize>>)>,
 ) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     // Units of the same part of the grid as what comes next.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use client::{Node, Operations, RequestId, Usage};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::message::{RenameMode, XattrMode};
@@ -201,7 +201,7 @@ impl<N: Operations + 'static> Source for Buffer<N> {
         self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
-    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
         Ok(self.namespace.unverified()?.into_iter().collect())
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{FragmentIndex, Ino};
 
 use crate::blocks::{self, UNIT_BYTES, Unit};
 use crate::content::{self, Opened};
@@ -69,11 +69,11 @@ pub(crate) trait Copier: Host {
 /// This host.
 pub(crate) struct Here {
     /// The fragment that is on it.
-    pub(crate) fragment: Option<u32>,
+    pub(crate) fragment: Option<FragmentIndex>,
 }
 
 impl Host for Here {
-    fn fragment(&self) -> Option<u32> {
+    fn fragment(&self) -> Option<FragmentIndex> {
         self.fragment
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Operations;
-use model::Ino;
 use model::phase::{Direction, StageState};
+use model::{FragmentIndex, Ino};
 use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
@@ -47,7 +47,7 @@ pub struct Engine {
     retry_pause: Duration,
     workers: usize,
     /// The fragment that is on this host.
-    here: Option<u32>,
+    here: Option<FragmentIndex>,
     remote_nodes: Arc<Vec<RemoteNode>>,
     at: Arc<At>,
 }
@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Has these help when there is much to do; `here` is the fragment that is on this host.
-    pub fn with_movers(self, here: Option<u32>, remote_nodes: Vec<RemoteNode>) -> Engine {
+    pub fn with_movers(self, here: Option<FragmentIndex>, remote_nodes: Vec<RemoteNode>) -> Engine {
         Engine { here, remote_nodes: Arc::new(remote_nodes), ..self }
     }
 

@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
-use model::{SessionId, phase::Direction, phase::StageState};
+use model::{FragmentIndex, SessionId, phase::Direction, phase::StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
 use stage::at::At;
@@ -153,10 +153,10 @@ fn remote_nodes(
     target: &NamespaceTarget,
     session: SessionId,
     here: Option<&str>,
-) -> (Option<u32>, Vec<RemoteNode>) {
+) -> (Option<FragmentIndex>, Vec<RemoteNode>) {
     let (mut own, mut others) = (None, Vec::new());
     let Some(here) = here else { return (own, others) };
-    for (fragment, node) in (0..).zip(&target.nodes) {
+    for (fragment, node) in FragmentIndex::of_each(&target.nodes) {
         if node.tcp == here {
             own = Some(fragment);
         } else if node.unix.is_none() {
@@ -170,7 +170,7 @@ fn remote_nodes(
 fn remote_node(
     target: &NamespaceTarget,
     session: SessionId,
-    fragment: u32,
+    fragment: FragmentIndex,
     node: &StorageAddress,
 ) -> RemoteNode {
     let (target, address) = (target.clone(), node.clone());
@@ -221,7 +221,7 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
 fn run(
     spec: &StageSpec,
     client: Client,
-    ((here, remote_nodes), at): ((Option<u32>, Vec<RemoteNode>), At),
+    ((here, remote_nodes), at): ((Option<FragmentIndex>, Vec<RemoteNode>), At),
     journal: Journal,
     monitor: &Arc<Monitor>,
 ) -> anyhow::Result<StageStatus> {

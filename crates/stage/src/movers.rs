@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::thread::Scope;
 use std::time::Duration;
 
+use model::FragmentIndex;
 use wire::node::StageSpec;
 
 use self::lane::Lane;
@@ -77,7 +78,7 @@ pub(crate) fn as_host(lane: &Arc<Lane>) -> Arc<dyn Copier> {
 }
 
 impl Host for Lane {
-    fn fragment(&self) -> Option<u32> {
+    fn fragment(&self) -> Option<FragmentIndex> {
         Some(self.link.fragment)
     }
 }

@@ -14,13 +14,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use model::FragmentIndex;
+
 use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// Entries that wait; about 300 bytes each. Enough that the planner is ahead and the totals are known early.
 const ITEMS_MAX: usize = 16 * 1024;
 
 /// The numbers of the units that nobody has taken, by the fragment that they are on.
-struct Left(BTreeMap<Option<u32>, VecDeque<usize>>);
+struct Left(BTreeMap<Option<FragmentIndex>, VecDeque<usize>>);
 
 /// A bounded queue with a side entrance for shared work.
 pub(crate) struct Queue<T, H: ?Sized> {
@@ -50,7 +52,7 @@ enum Next<T, H: ?Sized> {
 /// Where a worker copies.
 pub(crate) trait Host: Send + Sync {
     /// The fragment that is there.
-    fn fragment(&self) -> Option<u32>;
+    fn fragment(&self) -> Option<FragmentIndex>;
 }
 
 /// What is done with a unit, by its number, and on which host.
@@ -141,7 +143,7 @@ impl<T, H: Host + ?Sized> Queue<T, H> {
     /// Returns when all are done.
     pub(crate) fn share(
         &self,
-        homes: impl Iterator<Item = Option<u32>>,
+        homes: impl Iterator<Item = Option<FragmentIndex>>,
         host: &Arc<H>,
         work: impl Fn(usize, &Arc<H>) + Send + Sync + 'static,
     ) {
@@ -188,7 +190,7 @@ impl<T, H: Host + ?Sized> Queue<T, H> {
 
 impl Left {
     /// A unit at home, else one of the fragment with most left.
-    fn take(&mut self, home: Option<u32>) -> Option<usize> {
+    fn take(&mut self, home: Option<FragmentIndex>) -> Option<usize> {
         if let Some(number) = self.0.get_mut(&home).and_then(VecDeque::pop_front) {
             return Some(number);
         }

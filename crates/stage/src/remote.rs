@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use wire::data::Stream;
 
@@ -20,7 +21,7 @@ pub struct RemoteNode {
     /// Its name, for messages.
     pub node: String,
     /// The fragment that is on it.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// Has a mover started there; gives the connection to it.
     pub start: Box<Start>,
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use model::FragmentIndex;
+
 use crate::blocks::{self, Sums, UNIT_BYTES, Unit};
 use crate::content;
 use crate::copier::{Copier, NotDone, Transfer};
@@ -120,7 +122,7 @@ fn each(
     }
     let results = Arc::new(Mutex::new(Ok(Done::with_capacity(units.len()))));
     let shared = results.clone();
-    let homes: Vec<Option<u32>> = units.iter().map(|unit| unit.home).collect();
+    let homes: Vec<Option<FragmentIndex>> = units.iter().map(|unit| unit.home).collect();
     run.queue.share(homes.into_iter(), &run.here, move |number, host| {
         if shared.lock().expect("no thread panics with the lock").is_err() {
             return;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use client::Usage;
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr};
@@ -139,7 +139,7 @@ pub trait Source: Tree {
 
     /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
     /// fragment that has a part of it.
-    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
         Ok(HashMap::new())
     }
 }

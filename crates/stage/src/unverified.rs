@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use model::Ino;
 use model::phase::Direction;
+use model::{FragmentIndex, Ino};
 use wire::control::{ApiError, Blame, ErrorCode};
 
 use crate::fault::{Cause, Fault, Tried};
@@ -20,7 +20,7 @@ pub(crate) struct Unverified(OnceLock<Known>);
 
 #[derive(Default)]
 struct Known {
-    fragments: HashMap<Ino, u32>,
+    fragments: HashMap<Ino, FragmentIndex>,
     /// The nodes of the fragments.
     nodes: Vec<String>,
 }
@@ -77,13 +77,12 @@ impl Unverified {
 }
 
 impl Known {
-    fn node(&self, fragment: u32) -> String {
-        let node = usize::try_from(fragment).ok().and_then(|fragment| self.nodes.get(fragment));
-        node.cloned().unwrap_or_else(|| fragment.to_string())
+    fn node(&self, fragment: FragmentIndex) -> String {
+        self.nodes.get(fragment.place()).cloned().unwrap_or_else(|| fragment.to_string())
     }
 }
 
-fn ask(source: &dyn Source, direction: Direction) -> Result<HashMap<Ino, u32>, ApiError> {
+fn ask(source: &dyn Source, direction: Direction) -> Result<HashMap<Ino, FragmentIndex>, ApiError> {
     if direction == Direction::In {
         return Ok(HashMap::new());
     }

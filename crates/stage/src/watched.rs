@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::Usage;
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
@@ -113,7 +113,7 @@ impl<T: Source + ?Sized> Source for Watched<T> {
         self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
-    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
         self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
     }
 }

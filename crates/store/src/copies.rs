@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use model::FragmentIndex;
 use rustix::io::Errno;
 use wire::data::Stream;
 use wire::data::hello::Key;
@@ -39,7 +40,7 @@ const SYNC_BYTES: u64 = 32 << 20;
 /// All copies that one fragment's node keeps for the instance.
 pub struct Copies {
     key: Key,
-    index: u32,
+    index: FragmentIndex,
     /// `FRAGMENT/copies`.
     folder: PathBuf,
     kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
@@ -71,7 +72,7 @@ struct Draft {
 
 impl Copies {
     /// Those of the fragment in `folder`, which is fragment `index` of its instance.
-    pub fn new(folder: &std::path::Path, index: u32, key: Key, terms: Arc<Terms>) -> Copies {
+    pub fn new(folder: &std::path::Path, index: FragmentIndex, key: Key, terms: Arc<Terms>) -> Copies {
         Copies {
             key,
             index,
@@ -91,7 +92,7 @@ impl Copies {
     }
 
     /// Which fragment's node keeps them.
-    pub fn index(&self) -> u32 {
+    pub fn index(&self) -> FragmentIndex {
         self.index
     }
 

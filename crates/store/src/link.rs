@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::FragmentIndex;
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -46,9 +47,9 @@ pub struct Link {
 }
 
 /// The fragment whose node keeps the copies of this one's; `None` where the instance has no other.
-pub fn keeper_of(spec: &FragmentSpec) -> Option<u32> {
+pub fn keeper_of(spec: &FragmentSpec) -> Option<FragmentIndex> {
     let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
-    Some((spec.index + 1) % fragments)
+    Some(spec.index.further(1, fragments))
 }
 
 impl Place {
@@ -66,19 +67,19 @@ impl Place {
     /// Of the fragment whose objects `spec` keeps the mirror of; `None` where nothing is mirrored.
     pub fn of_primary(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
         let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| spec.mirrored && *count > 1)?;
-        let fragment = (spec.index + fragments - 1) % fragments;
+        let fragment = spec.index.further(fragments - 1, fragments);
         Place::at(spec, fragment, (namespace, Role::Repairing), key, terms)
     }
 
     /// The node of another fragment, to be spoken to so of a namespace.
     pub fn at(
         spec: &FragmentSpec,
-        fragment: u32,
+        fragment: FragmentIndex,
         (namespace, role): (u32, Role),
         key: Key,
         terms: &Arc<Terms>,
     ) -> Option<Place> {
-        let address = spec.peers.get(fragment as usize)?.clone();
+        let address = spec.peers.get(fragment.place())?.clone();
         let session = terms.member(role).session();
         let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
         let credential = Credential::member(key);

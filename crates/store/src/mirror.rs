@@ -33,7 +33,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
@@ -56,7 +56,7 @@ pub struct Mirror {
     /// The namespace's home, which knows what files there are.
     home: Option<Place>,
     /// Whose objects they are.
-    fragment: u32,
+    fragment: FragmentIndex,
     /// Where it is noted that this node is alone.
     notes: Arc<dyn Folder>,
     /// How often both have met: before that of this life is begun.
@@ -91,7 +91,7 @@ impl Mirror {
     /// # Errors
     /// It is not known whether this node was alone.
     pub fn new(
-        (place, home, fragment): (Place, Option<Place>, u32),
+        (place, home, fragment): (Place, Option<Place>, FragmentIndex),
         notes: Arc<dyn Folder>,
         verifier: Arc<Verifier>,
     ) -> io::Result<Arc<Mirror>> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -31,11 +31,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const LIST_WITHIN: Duration = Duration::from_secs(60);
 
 /// Hears which commit verifier another fragment has.
-type Heed = dyn Fn(u32, u64) + Send + Sync;
+type Heed = dyn Fn(FragmentIndex, u64) + Send + Sync;
 
 /// Connections to the other fragments.
 pub struct Peers {
-    own_index: u32,
+    own_index: FragmentIndex,
     /// Where the copy of this home's log is.
     copy: Option<Place>,
     instance: String,
@@ -95,7 +95,7 @@ impl Peers {
     }
 
     /// Looks whether a fragment is what it was when it was asked last.
-    pub fn look(&self, fragment: u32) {
+    pub fn look(&self, fragment: FragmentIndex) {
         // One that is away is looked at again.
         let _seen = self.call(fragment, &Request::Verifier, Duration::ZERO);
     }
@@ -106,7 +106,7 @@ impl Peers {
     }
 
     /// Whether `fragment` is this node's own.
-    pub fn is_self(&self, fragment: u32) -> bool {
+    pub fn is_self(&self, fragment: FragmentIndex) -> bool {
         fragment == self.own_index
     }
 
@@ -119,7 +119,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it did not answer for the grace period.
-    pub fn resize(&self, fragment: u32, ino: Ino, size: u64) -> Result<(), Errno> {
+    pub fn resize(&self, fragment: FragmentIndex, ino: Ino, size: u64) -> Result<(), Errno> {
         self.call(fragment, &Request::Resize { ino, size }, self.grace)
     }
 
@@ -127,7 +127,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it does not answer (once: the caller has time).
-    pub fn destroy(&self, fragment: u32, ino: Ino) -> Result<(), Errno> {
+    pub fn destroy(&self, fragment: FragmentIndex, ino: Ino) -> Result<(), Errno> {
         self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
     }
 
@@ -135,7 +135,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peers::destroy`].
-    pub fn destroy_for_good(&self, fragment: u32, inos: Vec<Ino>) -> Result<(), Errno> {
+    pub fn destroy_for_good(&self, fragment: FragmentIndex, inos: Vec<Ino>) -> Result<(), Errno> {
         self.call(fragment, &Request::DestroyForGood { inos }, Duration::ZERO)
     }
 
@@ -143,7 +143,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it does not answer for some seconds.
-    pub fn objects(&self, fragment: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
+    pub fn objects(&self, fragment: FragmentIndex, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
         match self.call_for(fragment, &Request::ListObjects { after }, LIST_PATIENCE)? {
             Reply::Objects(objects) => Ok(objects),
             _ => Err(Errno::PROTO),
@@ -154,7 +154,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peers::objects`].
-    pub fn meant(&self, home: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
+    pub fn meant(&self, home: FragmentIndex, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
         let request = Request::ListMeant { fragment: self.own_index, after };
         match self.call_for(home, &request, LIST_PATIENCE)? {
             Reply::Objects(objects) => Ok(objects),
@@ -163,21 +163,26 @@ impl Peers {
     }
 
     /// The name of a fragment's node.
-    pub fn name(&self, fragment: u32) -> &str {
-        self.nodes.get(fragment as usize).map_or("", |peer| &peer.address.node)
+    pub fn name(&self, fragment: FragmentIndex) -> &str {
+        self.nodes.get(fragment.place()).map_or("", |peer| &peer.address.node)
     }
 
-    /// How many fragments there are.
-    pub fn count(&self) -> u32 {
-        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    /// All fragments, in order; this one too.
+    pub fn all(&self) -> impl Iterator<Item = FragmentIndex> {
+        FragmentIndex::of_each(&self.nodes).map(|(fragment, _)| fragment)
     }
 
     /// Asks again until there is an answer, the caller's `patience` is over, or the node's grace period.
-    fn call(&self, fragment: u32, request: &Request, patience: Duration) -> Result<(), Errno> {
+    fn call(&self, fragment: FragmentIndex, request: &Request, patience: Duration) -> Result<(), Errno> {
         self.call_for(fragment, request, patience).map(drop)
     }
 
-    fn call_for(&self, fragment: u32, request: &Request, patience: Duration) -> Result<Reply, Errno> {
+    fn call_for(
+        &self,
+        fragment: FragmentIndex,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Reply, Errno> {
         match self.reply(fragment, request, patience)? {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
             reply => Ok(reply),
@@ -188,8 +193,13 @@ impl Peers {
     ///
     /// # Errors
     /// EIO when it does not answer for so long, or the grace period.
-    pub fn reply(&self, fragment: u32, request: &Request, patience: Duration) -> Result<Reply, Errno> {
-        let peer = self.nodes.get(fragment as usize).ok_or(Errno::INVAL)?;
+    pub fn reply(
+        &self,
+        fragment: FragmentIndex,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Reply, Errno> {
+        let peer = self.nodes.get(fragment.place()).ok_or(Errno::INVAL)?;
         peer.outage.admit()?;
         let started = Instant::now();
         loop {
@@ -216,7 +226,7 @@ impl Peers {
     }
 
     /// Finds out when a node that was given up is back.
-    fn probe(&self, peer: &Peer, fragment: u32) {
+    fn probe(&self, peer: &Peer, fragment: FragmentIndex) {
         let address = peer.address.clone();
         let (credential, claim) = (self.credential.clone(), self.claim(fragment, Role::Following));
         let name = address.node.clone();
@@ -227,12 +237,12 @@ impl Peers {
         outage::probe(&peer.outage, reach, back);
     }
 
-    fn claim(&self, fragment: u32, role: Role) -> Claim {
+    fn claim(&self, fragment: FragmentIndex, role: Role) -> Claim {
         let (instance, session) = (self.instance.clone(), self.terms.member(role).session());
         Claim { instance, session, namespace: self.namespace, fragment }
     }
 
-    fn try_call(&self, peer: &Peer, fragment: u32, request: &Request) -> Result<Reply, HelloError> {
+    fn try_call(&self, peer: &Peer, fragment: FragmentIndex, request: &Request) -> Result<Reply, HelloError> {
         let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
         let idle = if is_list { &peer.listing } else { &peer.changing };
         let mut idle = idle.lock().expect("no thread panics while it talks to a peer");

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-use model::Ino;
 use model::names::InstanceId;
+use model::{FragmentIndex, Ino};
 use wire::control::{ApiError, Blame, ErrorCode, VolumeKind};
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
@@ -149,7 +149,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::scrub`].
-    pub fn files_on(&self, instance: &str, index: u32) -> Result<PartFiles, ApiError> {
+    pub fn files_on(&self, instance: &str, index: FragmentIndex) -> Result<PartFiles, ApiError> {
         self.known(instance).map(|fragment| fsck::files_on(&fragment, index))
     }
 

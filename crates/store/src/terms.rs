@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use disk::format;
+use model::FragmentIndex;
 use wire::data::hello::{HelloError, Refusal};
 use wire::data::member::{Member, Role};
 
@@ -26,9 +27,9 @@ use crate::formats;
 pub(crate) struct Terms {
     path: PathBuf,
     /// The fragment here.
-    fragment: u32,
+    fragment: FragmentIndex,
     term: u32,
-    heard: Mutex<BTreeMap<u32, u32>>,
+    heard: Mutex<BTreeMap<FragmentIndex, u32>>,
     replaced: AtomicBool,
     then: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -47,9 +48,9 @@ impl Terms {
     ///
     /// # Errors
     /// They cannot be read, or are damaged.
-    pub(crate) fn open(folder: &Path, fragment: u32, term: u32) -> io::Result<Arc<Terms>> {
+    pub(crate) fn open(folder: &Path, fragment: FragmentIndex, term: u32) -> io::Result<Arc<Terms>> {
         let path = folder.join("terms.json");
-        let heard: BTreeMap<u32, u32> = match disk::read(&path)? {
+        let heard: BTreeMap<FragmentIndex, u32> = match disk::read(&path)? {
             Some(text) => format::decode(&text, formats::TERMS)?,
             None => BTreeMap::new(),
         };
@@ -125,7 +126,12 @@ impl Terms {
         self.then.get().iter().for_each(|then| then());
     }
 
-    fn note(&self, heard: &mut BTreeMap<u32, u32>, fragment: u32, term: u32) -> io::Result<()> {
+    fn note(
+        &self,
+        heard: &mut BTreeMap<FragmentIndex, u32>,
+        fragment: FragmentIndex,
+        term: u32,
+    ) -> io::Result<()> {
         let mut next = heard.clone();
         next.insert(fragment, term);
         disk::replace(&self.path, &format::encode(&next, formats::TERMS)?)?;
@@ -133,7 +139,7 @@ impl Terms {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, u32>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FragmentIndex, u32>> {
         self.heard.lock().expect("no thread panics while it holds the terms")
     }
 }
@@ -143,13 +149,13 @@ mod tests {
     use super::*;
 
     fn at(dir: &Path) -> Arc<Terms> {
-        Terms::open(dir, 0, 0).unwrap()
+        Terms::open(dir, FragmentIndex(0), 0).unwrap()
     }
 
     #[test]
     fn who_was_followed_is_refused_from_then_on_and_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let speaks = |term| Member { role: Role::Mirroring, fragment: 2, term };
+        let speaks = |term| Member { role: Role::Mirroring, fragment: FragmentIndex(2), term };
         let terms = at(dir.path());
         assert_eq!(terms.hear(speaks(0), || Some(1)), Ok(1));
         assert_eq!(terms.hear(speaks(1), || Some(2)), Ok(2));
@@ -157,6 +163,14 @@ mod tests {
             assert_eq!(terms.hear(speaks(0), || Some(3)), Err(Refusal::Superseded));
             assert!(!terms.is_current(speaks(0)) && terms.is_current(speaks(1)) && !terms.is_replaced());
         }
+    }
+
+    #[test]
+    fn what_was_heard_is_kept_as_it_always_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let member = Member { role: Role::Mirroring, fragment: FragmentIndex(12), term: 3 };
+        assert_eq!(at(dir.path()).hear(member, || Some(())), Ok(()));
+        assert_eq!(std::fs::read_to_string(dir.path().join("terms.json")).unwrap(), r#"{"12":3}"#);
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl PartTrouble {
 mod tests {
     use super::*;
     use crate::node::IntegrityStatus;
+    use model::FragmentIndex;
 
     #[test]
     fn what_is_advised_about_damage_names_the_buffer() {
@@ -31,7 +32,8 @@ mod tests {
         let lost = IntegrityStatus { seals_lost: Some("a bad mark".into()), ..IntegrityStatus::default() };
         for (status, command) in [(damaged, "`forebay scrub 17`"), (lost, "`forebay fsck 17 --repair`")] {
             let (why, advice) = status.told().unwrap();
-            let trouble = PartTrouble { part: 0, node: "n1".into(), why, advice }.of_buffer("17");
+            let trouble =
+                PartTrouble { part: FragmentIndex(0), node: "n1".into(), why, advice }.of_buffer("17");
             assert!(trouble.advice.contains(command) && !trouble.advice.contains(TOKEN), "{trouble:?}");
         }
     }

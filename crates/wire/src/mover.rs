@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use crate::node::{NamespaceTarget, StagePolicy};
     use crate::owner::Owner;
+    use model::FragmentIndex;
 
     fn stage() -> StageSpec {
         let target = NamespaceTarget {
@@ -205,7 +206,7 @@ mod tests {
             namespace: 0,
             credential: None,
             layout: Layout::striped(2),
-            home: 0,
+            home: FragmentIndex(0),
             nodes: Vec::new(),
             grace_ms: 0,
         };

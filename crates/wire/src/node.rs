@@ -36,6 +36,7 @@ mod stages;
 
 use std::path::PathBuf;
 
+use model::FragmentIndex;
 use model::phase::Coherence;
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
@@ -103,7 +104,7 @@ pub struct FragmentSpec {
     /// The instance's id.
     pub instance: String,
     /// Which of the instance's fragments this is.
-    pub index: u32,
+    pub index: FragmentIndex,
     /// Bytes that this fragment may hold.
     pub capacity_bytes: u64,
     /// Where they live.
@@ -140,7 +141,7 @@ impl Default for FragmentSpec {
     fn default() -> FragmentSpec {
         FragmentSpec {
             instance: String::new(),
-            index: 0,
+            index: FragmentIndex(0),
             capacity_bytes: 0,
             volume: VolumeKind::Directory,
             key: String::new(),
@@ -188,9 +189,9 @@ impl FragmentSpec {
     }
 
     /// Whether this fragment's node has the mirror of that fragment's objects.
-    pub fn keeps_mirror_of(&self, primary: u32) -> bool {
+    pub fn keeps_mirror_of(&self, primary: FragmentIndex) -> bool {
         let count = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
-        self.mirrored && count > 1 && primary < count && (primary + 1) % count == self.index
+        self.mirrored && count > 1 && primary.get() < count && primary.further(1, count) == self.index
     }
 }
 
@@ -202,7 +203,7 @@ fn default_grace_ms() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Which fragment of the instance.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// Where it is now.
     pub address: StorageAddress,
 }
@@ -215,7 +216,7 @@ pub struct NamespaceSpec {
     /// How its files are spread.
     pub layout: Layout,
     /// The fragment whose node is the home shard of its metadata.
-    pub home: u32,
+    pub home: FragmentIndex,
     /// Owner of the root folder.
     pub owner: Owner,
     /// Permission bits of the root folder.
@@ -235,7 +236,7 @@ pub struct NamespaceTarget {
     /// How files are spread.
     pub layout: Layout,
     /// The fragment that is the home shard.
-    pub home: u32,
+    pub home: FragmentIndex,
     /// Every fragment's node, in order.
     pub nodes: Vec<StorageAddress>,
     /// How long a client keeps trying a storage node that does not answer, milliseconds (see [`GRACE_MS`]). After that

@@ -3,10 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::data::connection::encode;
@@ -17,12 +18,13 @@ use wire::data::message::{AllocateMode, ClosedHandle, InodeReply, JUST_MADE, Wri
 use wire::data::{
     Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, Reply, Request, SetAttr, Time,
 };
+use wire::node::{Moved, StorageAddress};
 
 /// One with a home shard, and of more than one byte.
 const INO: Ino = Ino((1 << 48) + 300);
 const SECOND: Ino = Ino(129);
 const SESSION: SessionId = SessionId(*b"sixteen bytes!!!");
-const FRAGMENT: u32 = 200;
+const FRAGMENT: FragmentIndex = FragmentIndex(200);
 
 const TIME: Time = Time { seconds: -1, nanos: 5 };
 
@@ -195,4 +197,15 @@ fn a_claim_has_the_bytes_that_it_always_had() {
         hex(&said.join().unwrap()),
         "46524259020002693110000000c80000007369787465656e206279746573212121"
     );
+}
+
+#[test]
+fn a_fragments_index_is_a_number_in_json_also_as_a_key() {
+    let address = StorageAddress { node: "n1".into(), tcp: "127.0.0.1:1".into(), unix: None };
+    let moved = Moved { fragment: FRAGMENT, address };
+    let expected = r#"{"fragment":200,"address":{"node":"n1","tcp":"127.0.0.1:1","unix":null}}"#;
+    assert_eq!(serde_json::to_string(&moved).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Moved>(expected).unwrap(), moved);
+    let terms = BTreeMap::from([(FRAGMENT, 3)]);
+    assert_eq!(serde_json::to_string(&terms).unwrap(), r#"{"200":3}"#);
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::SessionId;
+use model::{FragmentIndex, SessionId};
 use wire::data::connection::Connection;
 use wire::data::hello::Claim;
 use wire::data::moved::{NAME, Place, address_of, look_above, with};
@@ -26,16 +26,17 @@ fn address(node: &str) -> StorageAddress {
 }
 
 fn claim(instance: &str, fragment: u32) -> Claim {
+    let fragment = FragmentIndex(fragment);
     Claim { instance: instance.into(), namespace: 0, fragment, session: SessionId([0; 16]) }
 }
 
 #[test]
 fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer() {
-    let text = with("", "i1", 1, &address("a")).unwrap();
-    let text = with(&text, "i2", 1, &address("b")).unwrap();
-    let text = with(&text, "i1", 1, &address("c")).unwrap();
+    let text = with("", "i1", FragmentIndex(1), &address("a")).unwrap();
+    let text = with(&text, "i2", FragmentIndex(1), &address("b")).unwrap();
+    let text = with(&text, "i1", FragmentIndex(1), &address("c")).unwrap();
     assert_eq!(text, "i2 1 b b:1\ni1 1 c c:1\n");
-    assert_eq!(with(&text, "i2", 1, &address("b")), None, "it says so");
+    assert_eq!(with(&text, "i2", FragmentIndex(1), &address("b")), None, "it says so");
     let folder = folder();
     let file = folder.join(NAME);
     std::fs::write(&file, format!("i1 1 a a:1\n{text}")).unwrap();
@@ -57,7 +58,7 @@ fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer
     assert_eq!(asking.receive::<Reply>().unwrap().id, 7);
     let hangs = slow.join().unwrap();
     asking.send(8, &Request::Ping, &[]).unwrap();
-    std::fs::write(&file, with(&text, "i1", 0, &address("d")).unwrap()).unwrap();
+    std::fs::write(&file, with(&text, "i1", FragmentIndex(0), &address("d")).unwrap()).unwrap();
     let error = asking.receive::<Reply>().unwrap_err();
     assert_eq!(error.to_string(), "the fragment is on node d now");
     drop(hangs);

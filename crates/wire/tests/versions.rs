@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::SessionId;
+use model::{FragmentIndex, SessionId};
 use wire::data::Credential;
 use wire::data::hello::{Claim, HelloError, Key, Refusal, greet, welcome};
 
@@ -21,7 +21,12 @@ fn a_client_names_the_version_of_a_node_that_speaks_another_one() {
     greeting.extend_from_slice(&ANOTHER.to_le_bytes());
     greeting.extend_from_slice(&[7; 32]);
     node.write_all(&greeting).unwrap();
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: SessionId([9; 16]) };
+    let claim = Claim {
+        instance: "i1".into(),
+        namespace: 0,
+        fragment: FragmentIndex(0),
+        session: SessionId([9; 16]),
+    };
     let refused = greet(&mut client, &Credential::member(key()), &claim).unwrap_err();
     assert!(refused.to_string().contains(&format!("version {ANOTHER}")), "{refused}");
     assert!(refused.is_final(), "another try is of no use");

@@ -3,6 +3,7 @@
 //! **Invariant:** nothing goes over a connection that was not there when its life's fence was answered, or was made in
 //! that life.
 
+use model::FragmentIndex;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError};
 use wire::data::{Connection, Reply, Request};
@@ -11,7 +12,7 @@ use super::speech::{ask_verifier, say};
 use super::{Life, Link, Node, Nodes};
 
 impl Nodes {
-    pub(super) fn connect(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
+    pub(super) fn connect(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {
         let present = *node.life();
         if fragment != self.home && !present.begun && present.boot.is_some() {
             self.hear_what_is_gone()?;
@@ -47,7 +48,7 @@ impl Nodes {
     }
 
     /// What follows from the commit verifier of a fragment.
-    fn learn(&self, node: &Node, fragment: u32, verifier: u64) {
+    fn learn(&self, node: &Node, fragment: FragmentIndex, verifier: u64) {
         if let Some(loss) = self.commits.begin(fragment, verifier) {
             tracing::error!(
                 node = node.address.node,
@@ -60,7 +61,12 @@ impl Nodes {
     }
 
     /// Fences off what was before this life, tells the home shard what is held, and asks for the commit verifier.
-    fn begin(&self, life: &Life, fragment: u32, connection: &mut Connection) -> Result<u64, HelloError> {
+    fn begin(
+        &self,
+        life: &Life,
+        fragment: FragmentIndex,
+        connection: &mut Connection,
+    ) -> Result<u64, HelloError> {
         if life.boot.is_none() && !self.resumed {
             return ask_verifier(connection);
         }
@@ -82,11 +88,16 @@ impl Nodes {
         ask_verifier(connection)
     }
 
-    pub(super) fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
+    pub(super) fn dial(
+        &self,
+        node: &Node,
+        via: Via,
+        fragment: FragmentIndex,
+    ) -> Result<(Connection, u64), HelloError> {
         dial(&node.address, via, &self.credential, &self.claim(fragment))
     }
 
-    pub(super) fn claim(&self, fragment: u32) -> Claim {
+    pub(super) fn claim(&self, fragment: FragmentIndex) -> Claim {
         let (instance, session) = (self.instance.clone(), self.session);
         Claim { instance, namespace: self.namespace, fragment, session }
     }

@@ -286,8 +286,8 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
     await_two_copies(&cluster);
     stop(&cluster, HOME);
     let (address, key) = (&cluster.target.nodes[KEEPER], member());
-    let session = member::Member { role: member::Role::Copying, fragment: 0, term: 0 }.session();
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session };
+    let session = member::Member { role: member::Role::Copying, fragment: 0.into(), term: 0 }.session();
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1.into(), session };
     let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();
     let requests = [Request::BeginCopy, Request::AppendCopy { offset: 0, confirmed: 0 }];
     for (id, request) in (1..).zip(requests) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::{Client, Contents, Names};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::{Reply, Request, Time};
@@ -23,7 +23,8 @@ const WRITTEN: usize = DAMAGES.len();
 
 /// Where the first bytes that node 1 has of a file are in it.
 fn own(client: &Client, ino: Ino) -> u64 {
-    let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 1);
+    let is_there =
+        |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == FragmentIndex(1));
     (0..BYTES as u64).step_by(65536).find(is_there).unwrap()
 }
 

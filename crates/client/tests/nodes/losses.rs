@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::message::UNKNOWN_BYTES;
@@ -113,8 +113,13 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
 }
 
 /// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
-fn is_settled(cluster: &Cluster, fragment: u32, ino: Ino) -> bool {
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: SessionId([7; 16]) };
+fn is_settled(cluster: &Cluster, fragment: FragmentIndex, ino: Ino) -> bool {
+    let claim = Claim {
+        instance: "i1".into(),
+        namespace: 0,
+        fragment: FragmentIndex(0),
+        session: SessionId([7; 16]),
+    };
     let key = member();
     // It may be just starting.
     let Ok((mut connection, _)) = dial(&cluster.target.nodes[HOME], Via::Tcp, &key, &claim) else {
@@ -139,13 +144,13 @@ fn after_its_home_lost_power_a_file_needs_only_the_nodes_that_it_has_data_on() {
             ino
         })
         .collect();
-    let away = |ino: &Ino| client.place(*ino, 0, 1).unwrap().0 != LOSER as u32;
+    let away = |ino: &Ino| client.place(*ino, 0, 1).unwrap().0 != FragmentIndex(LOSER as u32);
     let elsewhere: Vec<Ino> = inos.iter().copied().filter(away).collect();
     assert!(!elsewhere.is_empty() && elsewhere.len() < inos.len());
     drop(client);
     cluster.lose_power(HOME);
     let begun = Instant::now();
-    while !inos.iter().all(|ino| is_settled(&cluster, LOSER as u32, *ino)) {
+    while !inos.iter().all(|ino| is_settled(&cluster, FragmentIndex(LOSER as u32), *ino)) {
         assert!(begun.elapsed() < BOUND, "the home never knows the sizes again");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -8,6 +8,7 @@ use client::{
     Client, Contents, Errno, Names, ROOT,
     RequestId::{Given, New},
 };
+use model::FragmentIndex;
 use wire::control::VolumeKind;
 
 use crate::support::{Cluster, ME, pattern};
@@ -45,7 +46,7 @@ fn what_is_written_to_the_objects_of_a_striped_file_is_the_files() {
     let mut remote = cluster.target.clone();
     remote.nodes.iter_mut().for_each(|node| node.unix = None);
     let remote = Client::connect(&remote).unwrap();
-    assert_eq!(remote.object_on(ino, 0).map(drop), Err(Errno::NOTSUP));
+    assert_eq!(remote.object_on(ino, FragmentIndex(0)).map(drop), Err(Errno::NOTSUP));
 }
 
 #[test]

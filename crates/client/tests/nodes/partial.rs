@@ -1,14 +1,14 @@
 //! Changes of a file that succeed in part: its size is where what can be read ends.
 
 use client::{Client, Contents, Errno, Names, ROOT, RequestId::New};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 
 use crate::support::{Cluster, ME, pattern};
 
 const STRIPE: u64 = 65_536;
 
 /// The first stripe of the file that lies on this fragment.
-fn stripe_on(client: &Client, ino: Ino, fragment: u32) -> u64 {
+fn stripe_on(client: &Client, ino: Ino, fragment: FragmentIndex) -> u64 {
     (0..3).find(|stripe| client.place(ino, stripe * STRIPE, 1).unwrap().0 == fragment).unwrap()
 }
 
@@ -31,7 +31,7 @@ fn of_a_write_that_failed_in_part_the_size_is_where_what_can_be_read_ends() {
     cluster.target.grace_ms = 300;
     let client = cluster.client();
     let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
-    let first = stripe_on(&client, ino, 1);
+    let first = stripe_on(&client, ino, FragmentIndex(1));
     cluster.servers[1].shutdown();
     let bytes = pattern(3 * 65_536, 1);
     assert_eq!(client.write(ino, first * STRIPE, &bytes), Err(Errno::IO));

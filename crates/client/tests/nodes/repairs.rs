@@ -53,7 +53,7 @@ fn told(cluster: &Cluster, n: usize) -> (u64, u64) {
 
 /// The first bytes of what node 0 has of a file, and where they are in it.
 fn on_first_node(client: &Client, ino: Ino) -> client::Result<(u64, Vec<u8>)> {
-    let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 0);
+    let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 0.into());
     let at = (0..BYTES as u64).step_by(65536).find(is_there).unwrap();
     let mut bytes = vec![0; 8192];
     client.read(ino, at, &mut bytes).map(|read| (at, bytes[..read].to_vec()))
@@ -257,8 +257,8 @@ fn where_nobody_can_tell_which_copy_is_good_neither_is_put_over_the_other() {
     cluster.servers[1].shutdown();
     let client = cluster.client();
     client.open(inos[2], true).unwrap();
-    let own = (0..BYTES as u64).step_by(65536);
-    let at = own.into_iter().find(|at| client.place(inos[2], *at, 1).is_some_and(|(n, _)| n == 0)).unwrap();
+    let is_there = |at: &u64| client.place(inos[2], *at, 1).is_some_and(|(n, _)| n == 0.into());
+    let at = (0..BYTES as u64).step_by(65536).find(is_there).unwrap();
     client.write(inos[2], at, b"alone").unwrap();
     drop(client);
     while_all_stopped(&mut cluster, |cluster| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
@@ -68,7 +68,7 @@ fn write(client: &Client, ino: Ino, seed: usize) {
 
 /// Asks for fragment `n` at `address`, as a client does that knows no better.
 fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
-    let fragment = u32::try_from(n).unwrap();
+    let fragment = FragmentIndex(u32::try_from(n).unwrap());
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session: SessionId([7; 16]) };
     dial(address, Via::Tcp, &member(), &claim).map(drop)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Creator};
+use model::FragmentIndex;
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -69,7 +70,7 @@ impl Cluster {
                 namespace: 0,
                 credential: Some(member()),
                 layout,
-                home: 0,
+                home: FragmentIndex(0),
                 nodes: Vec::new(),
                 grace_ms: 10_000,
             },
@@ -97,13 +98,13 @@ impl Cluster {
         let namespace = NamespaceSpec {
             id: 0,
             layout: self.target.layout,
-            home: 0,
+            home: FragmentIndex(0),
             owner: Owner { uid: ME.uid, gid: ME.gid },
             mode: 0o700,
         };
         FragmentSpec {
             instance: self.target.instance.clone(),
-            index: u32::try_from(n).unwrap(),
+            index: FragmentIndex(u32::try_from(n).unwrap()),
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
             key: KEY.into(),

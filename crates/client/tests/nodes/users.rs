@@ -1,7 +1,7 @@
 //! Clients that work for users, and what only a credential lets nobody do.
 
 use client::{Client, ConnectError, Contents, Names, RequestId::New};
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::connection::encode;
 use wire::data::credential::{Capability, Credential, Grant, Holder, Identity, User};
@@ -32,9 +32,14 @@ fn target(cluster: &Cluster, credential: Credential) -> NamespaceTarget {
     NamespaceTarget { credential: Some(credential), ..cluster.target.clone() }
 }
 
-fn connect(cluster: &Cluster, fragment: u32, credential: &Credential, session: SessionId) -> Connection {
+fn connect(
+    cluster: &Cluster,
+    fragment: FragmentIndex,
+    credential: &Credential,
+    session: SessionId,
+) -> Connection {
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session };
-    dial(&cluster.target.nodes[fragment as usize], Via::Tcp, credential, &claim).unwrap().0
+    dial(&cluster.target.nodes[fragment.place()], Via::Tcp, credential, &claim).unwrap().0
 }
 
 fn ask(connection: &mut Connection, request: &Request) -> Reply {
@@ -69,7 +74,7 @@ fn objects_are_refused_to_users_without_a_grant() {
     let write = Request::Write { ino, offset: 0 };
     let shown = |grant: Grant, request: &Request| Request::Granted { grant, request: encode(request) };
     let holder = Holder { uid: OTHER, session: SESSION };
-    for fragment in 0..3 {
+    for fragment in FragmentIndex::all(3) {
         let mut connection = connect(&cluster, fragment, &other(), SESSION);
         for request in [&read, &write, &Request::NextData { ino, offset: 0 }] {
             assert_eq!(ask(&mut connection, request), failed(Errno::ACCESS), "{fragment} {request:?}");
@@ -125,21 +130,21 @@ fn who_only_has_a_credential_is_no_storage_node() {
     let (cluster, _owner, ino, _) = with_a_file(0o600);
     for credential in [credential(Identity::Kernel), other()] {
         for role in [Role::Copying, Role::Mirroring, Role::Following, Role::Repairing] {
-            let session = Member { role, fragment: 1, term: 9 }.session();
-            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
+            let session = Member { role, fragment: FragmentIndex(1), term: 9 }.session();
+            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: FragmentIndex(0), session };
             let refused = dial(&cluster.target.nodes[0], Via::Tcp, &credential, &claim).map(drop);
             assert!(
                 matches!(refused, Err(HelloError::Refused(Refusal::WrongKey | Refusal::NoSuchFragment))),
                 "{role:?}: {refused:?}"
             );
         }
-        let mut connection = connect(&cluster, 0, &credential, SESSION);
+        let mut connection = connect(&cluster, FragmentIndex(0), &credential, SESSION);
         for request in [
             Request::Destroy { ino },
             Request::DestroyForGood { inos: vec![ino] },
             Request::Resize { ino, size: 0 },
             Request::ListObjects { after: Ino(0) },
-            Request::ListMeant { fragment: 1, after: Ino(0) },
+            Request::ListMeant { fragment: FragmentIndex(1), after: Ino(0) },
         ] {
             assert_eq!(ask(&mut connection, &request), failed(Errno::PERM), "{request:?}");
         }

@@ -4,6 +4,7 @@
 //! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
 
 use daemon::error::user;
+use model::FragmentIndex;
 use wire::control::{ApiError, ErrorCode, GiveUp};
 
 use super::target::{self, Described};
@@ -17,7 +18,7 @@ use crate::state::fragments::State;
 pub(super) fn judged(
     site: &impl Site,
     token: &str,
-    (described, place): (&Described, u32),
+    (described, place): (&Described, FragmentIndex),
     (node, word): (&str, &LastWord),
     asked: &GiveUp,
 ) -> Result<State, ApiError> {

@@ -1,5 +1,6 @@
 //! Which files of a buffer lack something since a node was lost.
 
+use model::FragmentIndex;
 use wire::control::ApiError;
 use wire::node::{FragmentSpec, PartFiles, StorageAddress};
 
@@ -63,9 +64,9 @@ fn is_older(views: &[NodeView], name: &str, spec: &FragmentSpec) -> bool {
 }
 
 /// The files that have data on these fragments, as all homes say. What a home does not say a scrub finds.
-pub(super) async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[u32]) -> PartFiles {
+pub(super) async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[FragmentIndex]) -> PartFiles {
     let mut all = PartFiles::default();
-    for (home, node) in (0..).zip(&of.instance.nodes) {
+    for (home, node) in FragmentIndex::of_each(&of.instance.nodes) {
         if target::homes(&app.site, of, home).is_empty() {
             continue;
         }

@@ -11,6 +11,7 @@
 //! its node may answer nothing alone since.
 
 use daemon::error::user;
+use model::FragmentIndex;
 use wire::control::{ApiError, AtRisk, Damaged, ErrorCode, GiveUp, Lost, Moved as Replaced};
 use wire::node::{FragmentSpec, Missing};
 
@@ -97,8 +98,8 @@ async fn replace<S: Site>(
         let message = "all that it had, names too, was on this node only";
         return Err(user(ErrorCode::AllLost, message, "remove the buffer, or bring the node back"));
     }
-    let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
-    let place: Option<u32> = place.map(|(place, _)| place);
+    let place = FragmentIndex::of_each(&described.instance.nodes).find(|(_, node)| **node == lost.name);
+    let place = place.map(|(place, _)| place);
     let mut remade = None;
     if let Some(place) = place {
         let of = (&described, place);
@@ -127,14 +128,14 @@ async fn replace<S: Site>(
 async fn fill<S: Site>(
     app: &App<S>,
     described: &Described,
-    (place, remade): (Option<u32>, Option<State>),
+    (place, remade): (Option<FragmentIndex>, Option<State>),
 ) -> Result<Option<Lacking>, ApiError> {
     let instance = &described.instance;
     instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
     let addresses = target::addresses(app, instance).await?;
     let mut specs = fragments::specs(app, described, &addresses).await?;
     if let (Some(place), Some(state)) = (place, remade) {
-        specs[place as usize].missing = state.missing();
+        specs[place.place()].missing = state.missing();
     }
     let replaced = || instance.nodes.iter().zip(&specs).filter(|(_, spec)| spec.missing.is_replacing());
     let made = replaced().map(async |(node, spec)| app.site.create_fragment(node, spec).await.map(drop));
@@ -145,7 +146,7 @@ async fn fill<S: Site>(
         true => spec.missing.is_replacing() && spec.missing != Missing::Restored,
         false => spec.missing.is_replacing() || Some(spec.index) == place,
     };
-    let without: Vec<u32> = specs.iter().filter(is_without).map(|spec| spec.index).collect();
+    let without: Vec<FragmentIndex> = specs.iter().filter(is_without).map(|spec| spec.index).collect();
     let names_lack = replaced().any(|(_, spec)| spec.missing == Missing::NamesAccepted);
     let told = match without.is_empty() || instance.is_mirrored() {
         true => lacking::told(app, described, &addresses).await?,
@@ -161,7 +162,7 @@ async fn fill<S: Site>(
 async fn take_place<S: Site>(
     app: &App<S>,
     token: &str,
-    (described, place): (&Described, u32),
+    (described, place): (&Described, FragmentIndex),
     (lost, asked): (&NodeView, &GiveUp),
 ) -> Result<Instance, ApiError> {
     if let Some(instance) = taken_before::find(app, token, (described, place), lost).await? {

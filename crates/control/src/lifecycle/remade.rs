@@ -7,6 +7,7 @@
 //! its own.
 
 use daemon::error::user;
+use model::FragmentIndex;
 use wire::control::{ApiError, ErrorCode, GiveUp};
 use wire::node::FragmentStatus;
 
@@ -56,7 +57,7 @@ pub(super) async fn lacking<S: Site>(
 pub(super) async fn begin<S: Site>(
     app: &App<S>,
     token: &str,
-    (described, place): (&Described, u32),
+    (described, place): (&Described, FragmentIndex),
     (gone, asked): (&NodeView, &GiveUp),
 ) -> Result<Option<State>, ApiError> {
     let (instance, name) = (&described.instance, &gone.name);
@@ -70,12 +71,12 @@ pub(super) async fn begin<S: Site>(
     }
     let id = instance.id.clone();
     let states = app.database.transact(move |tx| places::states(tx, &id)).await?;
-    let term = states.get(place as usize).map_or(0, |(_, term)| *term);
+    let term = states.get(place.place()).map_or(0, |(_, term)| *term);
     if let Some(part) = part_on(app, name, instance).await? {
         return if part.term > 0 && part.term >= term { Ok(None) } else { Err(there(name, instance, &part)) };
     }
     // Its node has the mirror.
-    let keeper = &instance.nodes[(place as usize + 1) % instance.nodes.len()];
+    let keeper = &instance.nodes[(place.place() + 1) % instance.nodes.len()];
     if part_on(app, keeper, instance).await?.is_none() {
         let message = format!(
             "the part on node {keeper}, which has the mirror, is gone as well: bring one of them back, or give the \

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** only what a node serves with the instance's key, in the term that it says, is noted.
 
+use model::FragmentIndex;
 use wire::control::ApiError;
 
 use super::fragments;
@@ -19,7 +20,7 @@ use crate::state::leftovers::{self as left, Leftover};
 pub(super) async fn find<S: Site>(
     app: &App<S>,
     token: &str,
-    (described, place): (&Described, u32),
+    (described, place): (&Described, FragmentIndex),
     lost: &NodeView,
 ) -> Result<Option<Instance>, ApiError> {
     let instance = &described.instance;
@@ -35,7 +36,7 @@ pub(super) async fn find<S: Site>(
     let moved = Instance { nodes: instance.nodes.iter().map(to_found).collect(), ..instance.clone() };
     // It has the instance's key, or refuses. Where the others are it knows: they may have been lost as well.
     let of = Described { instance: moved.clone(), ..described.clone() };
-    if let Some(spec) = fragments::specs(app, &of, &[]).await?.into_iter().nth(place as usize) {
+    if let Some(spec) = fragments::specs(app, &of, &[]).await?.into_iter().nth(place.place()) {
         app.site.create_fragment(&found, &spec).await?;
     }
     let (token, name, id) = (token.to_owned(), lost.name.clone(), instance.id.clone());

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** the same row gives the same specification, so that a repeated request is the same request.
 
+use model::FragmentIndex;
 use model::phase::AccessMode;
 use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
@@ -23,7 +24,7 @@ const ROOT_MODE: u32 = 0o700;
 const SHARED_ROOT_MODE: u32 = 0o1777;
 
 /// The fragment whose node keeps a namespace's metadata.
-const HOME: u32 = 0;
+const HOME: FragmentIndex = FragmentIndex(0);
 
 /// The number of the namespace that every node shares.
 const STRIPED: u32 = 0;
@@ -122,7 +123,7 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
         witnessed: is_witnessed(site, instance),
         term: 0,
     };
-    (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
+    FragmentIndex::of_each(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }
 
 /// Whether its parts may be replaced, by others or from their mirrors: they go on without copies only when control
@@ -132,7 +133,7 @@ pub(crate) fn is_witnessed(site: &impl Site, instance: &Instance) -> bool {
 }
 
 /// The namespaces whose metadata is on the fragment `place`.
-pub(crate) fn homes(site: &impl Site, of: &Described, place: u32) -> Vec<u32> {
+pub(crate) fn homes(site: &impl Site, of: &Described, place: FragmentIndex) -> Vec<u32> {
     let specs = fragments(site, of, &[]);
     let namespaces = specs.into_iter().next().map(|spec| spec.namespaces).unwrap_or_default();
     namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
@@ -170,11 +171,11 @@ fn namespaces(of: &Described) -> Vec<NamespaceSpec> {
 }
 
 /// Private namespaces of many nodes have their metadata on many nodes.
-fn home(instance: &Instance, number: u32) -> u32 {
+fn home(instance: &Instance, number: u32) -> FragmentIndex {
     let count = u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX).max(1);
     match number {
         STRIPED | PRIVATE => HOME,
-        number => number % count,
+        number => FragmentIndex(number % count),
     }
 }
 

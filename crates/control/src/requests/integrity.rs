@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::user;
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{ApiError, ErrorCode};
@@ -52,7 +52,7 @@ pub(super) async fn fsck<S: Site>(
 ) -> Reply<FsckReport> {
     let instance = instance(&handler, caller, &token).await?;
     let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
-    for (part, node) in (0..).zip(&instance.nodes) {
+    for (part, node) in FragmentIndex::of_each(&instance.nodes) {
         let one = match handler.app.site.fsck(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
@@ -99,7 +99,7 @@ async fn together<S: Site>(
 ) -> Result<ScrubStatus, ApiError> {
     let instance = instance(handler, caller, token).await?;
     let mut sum = ScrubStatus::sum();
-    for (part, node) in (0..).zip(&instance.nodes) {
+    for (part, node) in FragmentIndex::of_each(&instance.nodes) {
         let one = match handler.app.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
@@ -122,7 +122,7 @@ async fn together<S: Site>(
 fn unseen<S: Site>(
     handler: &Handler<S>,
     of: &Instance,
-    (part, node, token): (u32, &str, &str),
+    (part, node, token): (FragmentIndex, &str, &str),
     error: ApiError,
 ) -> PartTrouble {
     let error = advice::of_node(&handler.app.site, (node, token), of, error);

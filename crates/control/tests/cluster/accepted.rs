@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use api::CallError;
+use model::FragmentIndex;
 use model::stripe::Layout;
 use serde_json::json;
 use wire::control::{ErrorCode, Lost, TeardownReply};
@@ -88,7 +89,7 @@ async fn what_a_home_wrote_alone_before_it_was_lost_is_lost_by_name_where_that_i
     let Some((mut it, place)) = with_files().await else { return };
     let path_of = |n: &u8| place.join(format!("out/{n}"));
     let start = |n: &u8| Layout::striped(2).start(fs::metadata(path_of(n)).unwrap().ino().into());
-    let (on_first, on_second): (Vec<u8>, Vec<u8>) = SMALL.partition(|n| start(n) == 0);
+    let (on_first, on_second): (Vec<u8>, Vec<u8>) = SMALL.partition(|n| start(n) == FragmentIndex(0));
     let (changed, rewritten) = (on_first[0], on_first[1]);
     let file = File::options().write(true).open(path_of(&changed)).unwrap();
 
@@ -157,7 +158,8 @@ async fn a_stage_out_after_a_loss_names_what_lacks_something_and_brings_the_rest
     let Some((mut it, place)) = with_files().await else { return };
     // The mirror of one file fails.
     let ino_of = |n: u8| fs::metadata(place.join(format!("out/{n}"))).unwrap().ino();
-    let failing = SMALL.clone().find(|n| Layout::striped(2).start(ino_of(*n).into()) == 1).unwrap();
+    let failing =
+        SMALL.clone().find(|n| Layout::striped(2).start(ino_of(*n).into()) == FragmentIndex(1)).unwrap();
     let ino = ino_of(failing);
     let instance = it.status().await.sessions[0].instance.as_ref().unwrap().id.clone();
     let object = it.fragment("n1", &instance).join(format!("mirror/0/{:02x}/{ino:016x}", ino & 0xff));

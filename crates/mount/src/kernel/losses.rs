@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use client::{Memory, Result};
 use fuse::reply::Reply;
-use model::Ino;
+use model::{FragmentIndex, Ino};
 
 use super::contents::Contents;
 use super::{Names, done};
@@ -103,7 +103,7 @@ pub(super) struct Remembering {
 }
 
 impl Memory for Remembering {
-    fn verifier(&self, fragment: u32, verifier: u64) {
+    fn verifier(&self, fragment: FragmentIndex, verifier: u64) {
         self.ledger.verifier(fragment, verifier);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use client::{Failures, FileLock, Held, LockKind, Remembered};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 
 use super::record::{CLOSED, DONE, FAILED, LOCKED, OPENED, PASSED, Record, TOLD, UNLOCKED, VERIFIER, WRITE};
 
@@ -18,7 +18,7 @@ pub struct Book {
     /// By inode and owner; each with the handle that it was taken through.
     locks: HashMap<(Ino, u64), Vec<(FileLock, u64)>>,
     done: VecDeque<Record>,
-    verifiers: HashMap<u32, u64>,
+    verifiers: HashMap<FragmentIndex, u64>,
     failures: Failures,
 }
 
@@ -247,12 +247,12 @@ mod tests {
     #[test]
     fn a_successor_knows_what_was_lost_and_who_was_told() {
         let mut book = Book::default();
-        book.apply(Record::verifier(3, 77));
-        book.apply(Record::verifier(3, 78));
+        book.apply(Record::verifier(FragmentIndex(3), 77));
+        book.apply(Record::verifier(FragmentIndex(3), 78));
         book.apply(Record::failed(Ino(7), 1000, 5));
         book.apply(Record::told(Ino(7), 900));
         let Remembered { verifiers, failures } = reread(&book).remembered();
-        assert_eq!(verifiers, [(3, 78)]);
+        assert_eq!(verifiers, [(FragmentIndex(3), 78)]);
         assert_eq!(failures, book.remembered().failures);
         let owed = |handle| {
             failures.owed(Ino(7), handle).map(|(ino, errno)| (ino, errno.raw_os_error())).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! One change, as the ledger's file has it.
 
 use client::{FileLock, LockKind};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// One change. Little more than its fields' numbers; which of them count depends on `kind`.
@@ -72,8 +72,8 @@ impl Record {
         Record { kind: UNLOCKED, ino: ino.into(), owner, ..Record::default() }
     }
 
-    pub(super) fn verifier(fragment: u32, verifier: u64) -> Record {
-        Record { kind: VERIFIER, ino: fragment.into(), start: verifier, ..Record::default() }
+    pub(super) fn verifier(fragment: FragmentIndex, verifier: u64) -> Record {
+        Record { kind: VERIFIER, ino: fragment.get().into(), start: verifier, ..Record::default() }
     }
 
     pub(super) fn failed(ino: Ino, stamp: u64, errno: i32) -> Record {
@@ -96,8 +96,8 @@ impl Record {
     }
 
     /// Whose commit verifier it is.
-    pub(super) fn fragment(&self) -> Option<u32> {
-        u32::try_from(self.ino).ok()
+    pub(super) fn fragment(&self) -> Option<FragmentIndex> {
+        u32::try_from(self.ino).ok().map(FragmentIndex)
     }
 
     pub(super) fn has(&self, flag: u32) -> bool {

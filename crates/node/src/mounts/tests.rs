@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use wire::control::ErrorCode;
 use wire::node::NamespaceTarget;
@@ -36,7 +37,7 @@ fn spec(dir: &Path) -> MountSpec {
         namespace: 0,
         credential: None,
         layout: Layout::striped(1),
-        home: 0,
+        home: FragmentIndex(0),
         nodes: vec![],
         grace_ms: 1,
     };

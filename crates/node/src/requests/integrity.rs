@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use server::Body;
 use server::Refusal;
 use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
@@ -40,7 +40,7 @@ pub(super) async fn paths(
 /// Which files have data in a fragment.
 pub(super) async fn files(
     State(node): State<Arc<Node>>,
-    Path((instance, fragment)): Path<(String, u32)>,
+    Path((instance, fragment)): Path<(String, FragmentIndex)>,
 ) -> Result<Json<PartFiles>, Refusal> {
     Ok(Json(node.storage()?.files_on(instance, fragment).await?))
 }

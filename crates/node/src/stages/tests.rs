@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::FragmentIndex;
 use model::phase::{Direction, StageKind, StageState};
 use model::stripe::Layout;
 use wire::control::{ErrorCode, Owner};
@@ -21,7 +22,7 @@ fn spec(what: &str) -> StageSpec {
         namespace: 0,
         credential: None,
         layout: Layout::striped(1),
-        home: 0,
+        home: FragmentIndex(0),
         nodes: vec![],
         grace_ms: 1,
     };

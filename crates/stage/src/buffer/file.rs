@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{Attr, SetAttr};
 
@@ -30,7 +30,7 @@ pub(super) struct BufferFile<N: Operations> {
     closed: AtomicBool,
     /// The objects on this host, by their fragments, that were asked for to write to: their bytes pass no socket.
     /// `None`: refused.
-    objects: Mutex<HashMap<u32, Option<Arc<File>>>>,
+    objects: Mutex<HashMap<FragmentIndex, Option<Arc<File>>>>,
     /// All that was in it when it was opened, if that was read then.
     ahead: Option<Vec<u8>>,
 }

@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use model::FragmentIndex;
+
 use super::super::sync::{explore, thread};
 use super::*;
 
-struct Here(Option<u32>);
+struct Here(Option<FragmentIndex>);
 
 impl Host for Here {
-    fn fragment(&self) -> Option<u32> {
+    fn fragment(&self) -> Option<FragmentIndex> {
         self.0
     }
 }
@@ -20,15 +22,15 @@ fn every_item_and_every_unit_is_worked_on_once() {
         let units = Arc::new((0..20).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
         let items = AtomicUsize::new(0);
         thread::scope(|scope| {
-            for fragment in 0..3 {
+            for fragment in FragmentIndex::all(3) {
                 let (queue, units, items) = (&queue, &units, &items);
                 scope.spawn(move || {
-                    let host = Arc::new(Here((fragment > 0).then_some(fragment)));
+                    let host = Arc::new(Here((fragment > FragmentIndex(0)).then_some(fragment)));
                     queue.work(&host, |item| {
                         let more = queue.take_more(|waiting| waiting.min(3), |item| !item.is_multiple_of(7));
                         items.fetch_add(item + more.iter().sum::<usize>(), Ordering::Relaxed);
                         if item == 7 {
-                            let homes = (0..20).map(|unit| (unit > 10).then_some(unit % 3));
+                            let homes = (0..20).map(|unit| (unit > 10).then_some(FragmentIndex(unit % 3)));
                             let units = units.clone();
                             queue.share(homes, &host, move |unit, _| {
                                 units[unit].fetch_add(1, Ordering::Relaxed);
@@ -131,8 +133,8 @@ fn a_unit_goes_to_the_host_that_it_is_on_while_there_is_one() {
         let queue = Queue::<(), Here>::new();
         let order = Arc::new(Mutex::new(Vec::new()));
         let seen = order.clone();
-        let homes = [0, 0, 0, 1, 1].map(Some);
-        queue.share(homes.into_iter(), &Arc::new(Here(Some(1))), move |unit, _| {
+        let homes = [0, 0, 0, 1, 1].map(|home| Some(FragmentIndex(home)));
+        queue.share(homes.into_iter(), &Arc::new(Here(Some(FragmentIndex(1)))), move |unit, _| {
             seen.lock().unwrap().push(unit)
         });
         assert_eq!(*order.lock().unwrap(), [3, 4, 0, 1, 2]);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::FragmentIndex;
 use model::phase::{Direction, StageKind};
 use model::stripe::Layout;
 use stage::buffer::Buffer;
@@ -77,7 +78,7 @@ impl Site {
                 namespace: 0,
                 credential: None,
                 layout: Layout::striped(1),
-                home: 0,
+                home: FragmentIndex(0),
                 nodes: Vec::new(),
                 grace_ms: 0,
             },

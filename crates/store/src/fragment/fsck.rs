@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::node::{
     Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
@@ -30,7 +30,7 @@ pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     for (id, Namespace { objects, replica, layout, .. }) in fragment.all_namespaces() {
         sum.add(scrub_part(fragment, spec, &objects, (id, layout, own)));
         if let Some(replica) = replica {
-            let of = (own + count - 1) % count;
+            let of = own.further(count - 1, count);
             let one = scrub_part(fragment, spec, replica.objects(), (id, layout, of));
             let mirrored =
                 |damage: Damage| Damage { what: format!("{} (in the mirror)", damage.what), ..damage };
@@ -46,7 +46,7 @@ fn scrub_part(
     fragment: &Fragment,
     spec: Option<ScrubSpec>,
     objects: &Arc<Objects>,
-    (id, layout, part): (u32, Layout, u32),
+    (id, layout, part): (u32, Layout, FragmentIndex),
 ) -> ScrubStatus {
     // Who asks wants to know now: also what was written just before.
     let one = match spec {
@@ -69,7 +69,7 @@ fn accept(namespace: &Namespace) -> io::Result<u64> {
 }
 
 /// Damage of an object of the fragment `part` with its place in the file, and the node.
-fn located(damage: Damage, fragment: &Fragment, layout: Layout, part: u32) -> Damage {
+fn located(damage: Damage, fragment: &Fragment, layout: Layout, part: FragmentIndex) -> Damage {
     let Range { start: file_start, end: file_end } =
         layout.file_range(damage.ino, part, damage.start..damage.end);
     Damage { file_start, file_end, part, node: own_name(fragment), ..damage }
@@ -78,7 +78,7 @@ fn located(damage: Damage, fragment: &Fragment, layout: Layout, part: u32) -> Da
 /// The name of this node, as the instance's others know it.
 fn own_name(fragment: &Fragment) -> String {
     let spec = fragment.spec();
-    spec.peers.get(spec.index as usize).map_or_else(String::new, |own| own.node.clone())
+    spec.peers.get(spec.index.place()).map_or_else(String::new, |own| own.node.clone())
 }
 
 /// The paths of (namespace, inode) whose namespaces have their home here.
@@ -104,7 +104,7 @@ pub fn paths(fragment: &Fragment, inos: &[(u32, Ino)]) -> Vec<Option<String>> {
 
 /// Files of the namespaces that have their home here which should have data in the fragment `index`; where that is this
 /// one, those that have lost some.
-pub fn files_on(fragment: &Fragment, index: u32) -> PartFiles {
+pub fn files_on(fragment: &Fragment, index: FragmentIndex) -> PartFiles {
     let mut found = PartFiles::default();
     for (_, Namespace { shard, objects, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
@@ -146,7 +146,7 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         let Some(shard) = &namespace.shard else { continue };
         report.inodes += shard.inodes();
         let spec = FsckSpec { repair: spec.repair && may_remove(fragment, shard, &mut report) };
-        for index in 0..shard.peers().count() {
+        for index in shard.peers().all() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
                 let why = format!("its objects cannot be listed: {}", io::Error::from(errno));
                 report.unseen.push(unseen(index, shard.peers().name(index).to_owned(), why));
@@ -172,7 +172,7 @@ fn may_remove(fragment: &Fragment, shard: &Shard, report: &mut FsckReport) -> bo
     false
 }
 
-fn unseen(part: u32, node: String, why: String) -> PartTrouble {
+fn unseen(part: FragmentIndex, node: String, why: String) -> PartTrouble {
     PartTrouble { part, why, advice: format!("look into the log of forebay-node on {node}"), node }
 }
 
@@ -189,7 +189,7 @@ fn find_strays(fragment: &Fragment, namespace: &Namespace, report: &mut FsckRepo
 fn compare(
     shard: &Shard,
     namespace: &Namespace,
-    (id, index): (u32, u32),
+    (id, index): (u32, FragmentIndex),
     spec: FsckSpec,
     report: &mut FsckReport,
 ) -> Result<(), Errno> {
@@ -213,7 +213,12 @@ fn compare(
 }
 
 /// Objects of the fragment `index` with numbers above `after`, with their lengths.
-fn page(shard: &Shard, namespace: &Namespace, index: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
+fn page(
+    shard: &Shard,
+    namespace: &Namespace,
+    index: FragmentIndex,
+    after: Ino,
+) -> Result<Vec<(Ino, u64)>, Errno> {
     match shard.peers().is_self(index) {
         true => namespace.objects.page(after).map_err(|error| errno_of(&error)),
         false => shard.peers().objects(index, after),
@@ -224,7 +229,7 @@ fn page(shard: &Shard, namespace: &Namespace, index: u32, after: Ino) -> Result<
 fn orphans(
     shard: &Shard,
     namespace: &Namespace,
-    (index, after): (u32, Ino),
+    (index, after): (FragmentIndex, Ino),
     found: &[(Ino, u64)],
 ) -> Result<Vec<(Ino, u64)>, Errno> {
     let inos: Vec<Ino> = found.iter().map(|(ino, _)| *ino).collect();

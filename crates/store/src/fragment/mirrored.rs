@@ -102,7 +102,7 @@ impl Fragment {
 
     /// How its objects are kept on another node.
     pub(super) fn mirrors(&self) -> Vec<MirrorStatus> {
-        let node = self.spec.peers.get(self.spec.index as usize).map_or("", |own| own.node.as_str());
+        let node = self.spec.peers.get(self.spec.index.place()).map_or("", |own| own.node.as_str());
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         let mirror_of = |(id, namespace): (&u32, &Namespace)| {
             let kept = namespace.replica.as_ref().map_or(0, |replica| replica.objects().keeper().repairs());

@@ -61,6 +61,7 @@ pub fn write(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::FragmentIndex;
 
     fn spec() -> FragmentSpec {
         let text = r#"{"instance": "i1", "index": 0, "capacity_bytes": 1, "volume": "directory", "key": "ab",
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn one_has_the_text_that_it_always_had() {
-        let text = serde_json::to_string(&FragmentSpec { index: 3, ..spec() }).unwrap();
+        let text = serde_json::to_string(&FragmentSpec { index: FragmentIndex(3), ..spec() }).unwrap();
         assert!(text.starts_with(r#"{"instance":"i1","index":3,"capacity_bytes":1,"#), "{text}");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 
 use super::progress::{Had, Note, Progress, Way};
 use super::ranges::Claim;
@@ -194,7 +194,7 @@ impl Mirror {
     }
 
     /// Whose objects they are.
-    pub(crate) fn fragment(&self) -> u32 {
+    pub(crate) fn fragment(&self) -> FragmentIndex {
         self.fragment
     }
 

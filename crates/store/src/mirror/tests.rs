@@ -1,6 +1,6 @@
 //! A mirror that is away.
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, Missing, StorageAddress};
@@ -14,7 +14,7 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
     let peer = |node: &str| StorageAddress { node: node.into(), tcp: "127.0.0.1:1".into(), unix: None };
     let spec = FragmentSpec {
         instance: "i1".into(),
-        index: 0,
+        index: FragmentIndex(0),
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,
         key: "ab".repeat(32),
@@ -24,10 +24,11 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
         missing: Missing::Made,
         ..FragmentSpec::default()
     };
-    let terms = Terms::open(folder, 0, 0).unwrap();
+    let terms = Terms::open(folder, FragmentIndex(0), 0).unwrap();
     let place = Place::of_mirror(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms).unwrap();
     let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
-    Mirror::new((place, None, 0), Arc::new(DiskFolder::open(notes).unwrap()), verifier).unwrap()
+    Mirror::new((place, None, FragmentIndex(0)), Arc::new(DiskFolder::open(notes).unwrap()), verifier)
+        .unwrap()
 }
 
 #[test]

@@ -19,12 +19,12 @@ fn a_change_does_not_wait_for_a_list() {
     let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
     let spec = FragmentSpec {
         instance: "i1".into(),
-        index: 1,
+        index: 1.into(),
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,
         key: "ab".repeat(32),
         peers,
-        namespaces: vec![NamespaceSpec { id: 0, layout, home: 0, owner, mode: 0o700 }],
+        namespaces: vec![NamespaceSpec { id: 0, layout, home: 0.into(), owner, mode: 0o700 }],
         grace_ms: 1000,
         missing: Missing::Made,
         ..FragmentSpec::default()
@@ -32,16 +32,20 @@ fn a_change_does_not_wait_for_a_list() {
     let server = Server::open(folder.path().join("n1"), "n1".into()).unwrap();
     server.listen(tcp, UnixListener::bind(folder.path().join("n1.sock")).unwrap()).unwrap();
     server.create_fragment(&spec).unwrap();
-    let terms = Terms::open(folder.path(), 0, 0).unwrap();
-    let home = FragmentSpec { index: 0, ..spec };
+    let terms = Terms::open(folder.path(), 0.into(), 0).unwrap();
+    let home = FragmentSpec { index: 0.into(), ..spec };
     let peers = Peers::new(&home, 0, Key::from_hex(&home.key).unwrap(), &terms);
-    assert_eq!(peers.objects(1, Ino(0)), Ok(Vec::new()));
+    assert_eq!(peers.objects(1.into(), Ino(0)), Ok(Vec::new()));
     // As while the other node searches its disk.
     let under_way = peers.nodes[1].listing.lock().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| peers.resize(1, Ino(7), 10)).join().unwrap().unwrap();
+        scope.spawn(|| peers.resize(1.into(), Ino(7), 10)).join().unwrap().unwrap();
     });
     drop(under_way);
-    assert_eq!(peers.objects(1, Ino(0)), Ok(vec![(Ino(7), 10)]), "the change ended the list's connection");
+    assert_eq!(
+        peers.objects(1.into(), Ino(0)),
+        Ok(vec![(Ino(7), 10)]),
+        "the change ended the list's connection"
+    );
     server.shutdown();
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use model::FragmentIndex;
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus};
 
@@ -66,7 +67,11 @@ impl Server {
     /// # Errors
     /// Blames the site where it cannot be noted, or is no fragment that another could have: it is not served then,
     /// either.
-    pub fn give_up_fragment(self: &Arc<Server>, instance: &str, index: u32) -> Result<(), ApiError> {
+    pub fn give_up_fragment(
+        self: &Arc<Server>,
+        instance: &str,
+        index: FragmentIndex,
+    ) -> Result<(), ApiError> {
         let folder = self.folder(instance)?;
         let failed = |error| self.cannot(ErrorCode::FragmentNotGivenUp, "give up", instance, &error);
         let spec = specification::read(&folder).map_err(failed)?;
@@ -88,7 +93,7 @@ impl Server {
     }
 
     /// Serves it no more: nobody is answered from here on, nor is anything kept here for other nodes.
-    fn end_replaced(&self, instance: &str, (index, capacity_bytes): (u32, u64)) {
+    fn end_replaced(&self, instance: &str, (index, capacity_bytes): (FragmentIndex, u64)) {
         let _alone = self.changing.lock().expect(POISON);
         if self.status_of(instance).is_none() {
             // It was removed meanwhile, or the node is being stopped.

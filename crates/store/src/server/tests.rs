@@ -1,5 +1,6 @@
 //! Fragments come, go and are there again, without a client.
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use wire::control::{ErrorCode, Owner};
 use wire::node::{FragmentSpec, NamespaceSpec};
@@ -13,13 +14,13 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
     let namespace = |id: &u32| NamespaceSpec {
         id: *id,
         layout: Layout::striped(1),
-        home: 0,
+        home: FragmentIndex(0),
         owner: Owner { uid: 0, gid: 0 },
         mode: 0o700,
     };
     FragmentSpec {
         instance: "i1".into(),
-        index: 0,
+        index: FragmentIndex(0),
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,
         key: "ab".repeat(32),

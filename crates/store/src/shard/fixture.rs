@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
@@ -33,8 +34,13 @@ impl Parts {
 
     /// The same beside the other fragments at these addresses, without a copy of its log.
     pub fn among(fragment: &Path, fragments: u32, peers: Vec<StorageAddress>, grace_ms: u64) -> Parts {
-        let namespace =
-            NamespaceSpec { id: 0, layout: Layout::striped(fragments), home: 0, owner: OWNER, mode: 0o700 };
+        let namespace = NamespaceSpec {
+            id: 0,
+            layout: Layout::striped(fragments),
+            home: FragmentIndex(0),
+            owner: OWNER,
+            mode: 0o700,
+        };
         let root = fragment.join("objects");
         std::fs::create_dir_all(&root).unwrap();
         let verifier = Arc::new(Verifier::open(fragment, std::slice::from_ref(&root)).unwrap());
@@ -42,7 +48,7 @@ impl Parts {
         let objects = Objects::open(root, seals, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
         let spec = FragmentSpec {
             instance: "i1".into(),
-            index: 0,
+            index: FragmentIndex(0),
             capacity_bytes: 1 << 30,
             volume: VolumeKind::Directory,
             key: "00".repeat(32),

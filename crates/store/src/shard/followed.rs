@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 
 use super::record::{AttrChange, Record};
 
@@ -14,7 +14,7 @@ const CUT_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// The commit verifiers of other fragments.
-    verifiers: BTreeMap<u32, u64>,
+    verifiers: BTreeMap<FragmentIndex, u64>,
     /// The files that were cut off; whether those were synced since is not known here.
     cut: BTreeSet<Ino>,
     /// Others were, too.
@@ -58,7 +58,7 @@ impl Followed {
     }
 
     /// The commit verifier that a fragment had when it was last asked.
-    pub fn verifier_of(&self, fragment: u32) -> Option<u64> {
+    pub fn verifier_of(&self, fragment: FragmentIndex) -> Option<u64> {
         self.verifiers.get(&fragment).copied()
     }
 

@@ -13,7 +13,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::FileKind;
 
@@ -26,7 +26,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 impl Shard {
     /// A connection to another fragment begins, which has this commit verifier.
-    fn fragment_has(&self, fragment: u32, verifier: u64) {
+    fn fragment_has(&self, fragment: FragmentIndex, verifier: u64) {
         let mut state = self.lock();
         let before = state.followed.verifier_of(fragment);
         if before == Some(verifier) {
@@ -37,11 +37,11 @@ impl Shard {
         let noted = noted.and_then(|()| state.record(None, Record::Followed { fragment, verifier }));
         if noted.is_err() {
             // The log says why. It is found again by the next connection, and by the next start.
-            tracing::error!(fragment, "cannot note what another storage node may have lost");
+            tracing::error!(%fragment, "cannot note what another storage node may have lost");
         }
     }
 
-    fn doubt_cut(&self, state: &mut State, fragment: u32) -> Result<(), Errno> {
+    fn doubt_cut(&self, state: &mut State, fragment: FragmentIndex) -> Result<(), Errno> {
         let (inos, all) = state.followed.cut_off();
         if inos.is_empty() && !all {
             return Ok(());
@@ -79,7 +79,7 @@ impl State {
 
 /// Follows the other fragments, if there are some, until the shard is closed.
 pub fn start(shard: &Arc<Shard>) {
-    if shard.measures_itself() || shard.peers.count() < 2 {
+    if shard.measures_itself() || shard.peers.all().count() < 2 {
         return;
     }
     let heed = Arc::downgrade(shard);
@@ -103,8 +103,6 @@ fn run(shard: &Weak<Shard>) {
             Some(shard) => shard.peers.clone(),
             None => return,
         };
-        (0..peers.count())
-            .filter(|fragment| !peers.is_self(*fragment))
-            .for_each(|fragment| peers.look(fragment));
+        peers.all().filter(|fragment| !peers.is_self(*fragment)).for_each(|fragment| peers.look(fragment));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{FileKind, ROOT};
 
@@ -23,7 +23,7 @@ impl Shard {
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that
     /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows. What has
     /// no name and nobody has open is being removed: none of it should be there.
-    pub fn meant(&self, fragment: u32, after: Ino) -> Vec<(Ino, u64)> {
+    pub fn meant(&self, fragment: FragmentIndex, after: Ino) -> Vec<(Ino, u64)> {
         let state = self.lock();
         let length = |ino, inode: &super::tree::Inode| {
             let settled = self.layout.object_size(ino, fragment, inode.size)?;

@@ -3,7 +3,7 @@
 //! A record says what happened with everything that was decided at the time (numbers, times), so that applying the same
 //! records in the same order always gives the same tree. Variants are only ever added at the end.
 
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
 
@@ -62,7 +62,7 @@ pub enum Record {
     /// that files were opened and settled: no size is known any more but to the fragments.
     Verified { verifier: u64 },
     /// Another fragment has this commit verifier. With another one before, it may have lost that files were cut off.
-    Followed { fragment: u32, verifier: u64 },
+    Followed { fragment: FragmentIndex, verifier: u64 },
     /// Snapshot: files that were cut off, which may not be synced yet; not all of them where there were too many.
     Cut { inos: Vec<Ino>, overflown: bool },
     /// Snapshot: the last epoch that was given to a file.

@@ -15,8 +15,8 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{Reply, Request, Time};
 
@@ -102,7 +102,7 @@ impl Measuring {
     }
 
     /// Whether an object has data up to this length.
-    fn is_full(&self, ino: Ino, fragment: u32, length: u64) -> Result<bool, Errno> {
+    fn is_full(&self, ino: Ino, fragment: FragmentIndex, length: u64) -> Result<bool, Errno> {
         let mut at = 0;
         while at < length {
             match self.ask(fragment, &Request::NextData { ino, offset: at })? {
@@ -114,7 +114,7 @@ impl Measuring {
     }
 
     /// A fragment's answer, also that something failed.
-    fn ask(&self, fragment: u32, request: &Request) -> Result<Reply, Errno> {
+    fn ask(&self, fragment: FragmentIndex, request: &Request) -> Result<Reply, Errno> {
         if !self.peers.is_self(fragment) {
             return self.peers.reply(fragment, request, Duration::ZERO);
         }
@@ -130,7 +130,7 @@ impl Measuring {
 impl Shard {
     /// Whether a file reaches to what the fragment `index` has of it, by what all others have; also where one of these
     /// cannot say what.
-    pub fn is_meant_by_others(&self, index: u32, ino: Ino) -> bool {
+    pub fn is_meant_by_others(&self, index: FragmentIndex, ino: Ino) -> bool {
         let mut size = 0;
         for other in self.layout.fragments_of(ino).filter(|other| *other != index) {
             match self.peers.reply(other, &Request::Measure { ino }, ASKED_WITHIN) {

@@ -19,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
-use model::SessionId;
+use model::{FragmentIndex, SessionId};
 use sha2::Sha256;
 
 use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
@@ -69,7 +69,7 @@ pub struct Claim {
     /// The namespace in it.
     pub namespace: u32,
     /// The fragment of it that this node should have.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// The client's session: the same on all its connections, drawn at random when it starts.
     pub session: SessionId,
 }
@@ -288,7 +288,7 @@ fn read_claim(stream: &mut impl Read, server: [u8; 32]) -> Result<Result<Claimed
     let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("4 bytes"));
     let Ok(instance) = String::from_utf8(instance) else { return Ok(Err(Refusal::NoSuchFragment)) };
     let session = SessionId::try_from(&rest[8..24]).expect("16 bytes");
-    let claim = Claim { instance, namespace: number(0), fragment: number(4), session };
+    let claim = Claim { instance, namespace: number(0), fragment: FragmentIndex(number(4)), session };
     let nonces = Nonces { server, client: rest[24..56].try_into().expect("32 bytes") };
     Ok(Ok(Claimed { claim, nonces, capability, proof }))
 }

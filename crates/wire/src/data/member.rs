@@ -7,7 +7,7 @@
 //!
 //! **Invariant:** who takes a fragment's place speaks in a higher term than whoever had it before.
 
-use model::SessionId;
+use model::{FragmentIndex, SessionId};
 
 /// What a fragment's connection to another is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Member {
     /// What about.
     pub role: Role,
     /// Its number in the instance.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// How often another node had taken its place when this one was made.
     pub term: u32,
 }
@@ -52,7 +52,7 @@ impl Member {
     pub fn of(SessionId(session): SessionId) -> Option<Member> {
         let number = |at: usize| u32::from_le_bytes(session[at..at + 4].try_into().expect("4 bytes"));
         let (role, _) = ROLES.into_iter().find(|(_, byte)| session[8..] == [*byte; 8])?;
-        Some(Member { role, fragment: number(0), term: number(4) })
+        Some(Member { role, fragment: FragmentIndex(number(0)), term: number(4) })
     }
 
     /// Whether the other speaks for the same fragment, and was replaced by then.
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn a_session_says_who_speaks_and_no_clients_does() {
         for (role, _) in ROLES {
-            let member = Member { role, fragment: 7, term: 2 };
+            let member = Member { role, fragment: FragmentIndex(7), term: 2 };
             assert_eq!(Member::of(member.session()), Some(member));
             assert!(member.follows(Member { term: 1, ..member }) && !member.follows(member));
-            assert!(!member.follows(Member { fragment: 6, term: 1, ..member }));
+            assert!(!member.follows(Member { fragment: FragmentIndex(6), term: 1, ..member }));
         }
         assert_eq!(Member::of(SessionId([3; 16])), None);
     }

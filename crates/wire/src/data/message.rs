@@ -5,7 +5,7 @@
 mod changes;
 mod granted;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use serde::{Deserialize, Serialize};
 
 use super::credential::Grant;
@@ -177,7 +177,7 @@ pub enum Request {
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order: for one that takes the
     /// place of one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`]
     /// longer than they were once. Answer: [`Reply::Objects`], empty at the end.
-    ListMeant { fragment: u32, after: Ino },
+    ListMeant { fragment: FragmentIndex, after: Ino },
 
     // --- mirrors of objects again ---
     /// What the mirror has of an object. Answer: [`Reply::Mirrored`].

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 
+use model::FragmentIndex;
+
 use super::hello::Claim;
 use crate::node::StorageAddress;
 
@@ -109,7 +111,7 @@ impl Place {
 }
 
 /// The file with where a fragment is now, in place of where it was; `None` where it says so already.
-pub fn with(text: &str, instance: &str, fragment: u32, address: &StorageAddress) -> Option<String> {
+pub fn with(text: &str, instance: &str, fragment: FragmentIndex, address: &StorageAddress) -> Option<String> {
     let line = format!("{instance} {fragment} {} {}\n", address.node, address.tcp);
     let is_of_this = |line: &&str| parse(line).is_some_and(|(of, at, _)| (of, at) == (instance, fragment));
     // Until version 0.1.0 places were added at the end, and the last counted.
@@ -118,7 +120,7 @@ pub fn with(text: &str, instance: &str, fragment: u32, address: &StorageAddress)
     (said != Some(&line)).then(|| others.chain([line.as_str()]).collect())
 }
 
-fn parse(line: &str) -> Option<(&str, u32, StorageAddress)> {
+fn parse(line: &str) -> Option<(&str, FragmentIndex, StorageAddress)> {
     let mut words = line.split(' ');
     let (instance, fragment, node, tcp) = (words.next()?, words.next()?, words.next()?, words.next()?);
     let address = StorageAddress { node: node.to_owned(), tcp: tcp.to_owned(), unix: None };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use serde::{Deserialize, Serialize};
 
 use super::PartTrouble;
@@ -158,7 +158,7 @@ pub struct Orphan {
     /// Its inode number.
     pub ino: Ino,
     /// The fragment that it is on.
-    pub fragment: u32,
+    pub fragment: FragmentIndex,
     /// Its length, bytes.
     pub bytes: u64,
 }
@@ -183,7 +183,7 @@ pub struct Damage {
     /// The node that has the object.
     pub node: String,
     /// The number of its fragment.
-    pub part: u32,
+    pub part: FragmentIndex,
     /// What is wrong with these bytes, in words: they `do not match their checksums`.
     pub what: String,
     /// The file's path from the namespace's root; `None`: not known yet, or it has none.

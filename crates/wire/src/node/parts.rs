@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use serde::{Deserialize, Serialize};
 
 use super::{CopyStatus, IntegrityStatus, MirrorStatus};
@@ -13,7 +13,7 @@ pub struct FragmentStatus {
     /// The instance's id.
     pub instance: String,
     /// Which of its fragments.
-    pub index: u32,
+    pub index: FragmentIndex,
     /// Bytes that it may hold.
     pub capacity_bytes: u64,
     /// Bytes that it holds.
@@ -77,7 +77,7 @@ pub struct PartFiles {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartTrouble {
     /// Which part: the fragment's number.
-    pub part: u32,
+    pub part: FragmentIndex,
     /// The node that has it.
     pub node: String,
     /// Why.

@@ -99,6 +99,7 @@ fn risk(mirror: &MirrorStatus) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::session;
+    use model::FragmentIndex;
 
     fn instance(mirrors: Vec<MirrorStatus>) -> InstanceStatus {
         InstanceStatus {
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn nobody_says_two_copies_of_what_is_damaged() {
         let (why, advice) = ("2 of its objects are damaged".into(), "write them anew".into());
-        let damaged = vec![PartTrouble { part: 1, node: "n1".into(), why, advice }];
+        let damaged = vec![PartTrouble { part: FragmentIndex(1), node: "n1".into(), why, advice }];
         let whole = instance(vec![mirror(true), mirror(true)]);
         assert_eq!(
             lines(&InstanceStatus { damaged, ..whole }),

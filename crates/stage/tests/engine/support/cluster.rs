@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use model::FragmentIndex;
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -97,8 +98,8 @@ impl Cluster {
             server.listen(tcp, UnixListener::bind(unix).unwrap()).unwrap();
             servers.push(server);
         }
-        let namespace = NamespaceSpec { id: 0, layout, home: 0, owner: owner.clone(), mode: 0o700 };
-        for (index, server) in (0..).zip(&servers) {
+        let namespace = NamespaceSpec { id: 0, layout, home: 0.into(), owner: owner.clone(), mode: 0o700 };
+        for (index, server) in FragmentIndex::of_each(&servers) {
             let spec = FragmentSpec {
                 instance: "i1".into(),
                 index,
@@ -118,7 +119,7 @@ impl Cluster {
             namespace: 0,
             credential: Key::from_hex(KEY).map(Credential::member),
             layout,
-            home: 0,
+            home: 0.into(),
             nodes,
             grace_ms: 2000,
         };

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::FragmentIndex;
 use wire::data::hello::{HelloError, Key};
 use wire::data::member::Role;
 use wire::node::FragmentSpec;
@@ -30,7 +31,9 @@ pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, p
     let Some(key) = Key::from_hex(&spec.key) else { return };
     let Some(namespace) = spec.namespaces.first().map(|namespace| namespace.id) else { return };
     std::thread::scope(|scope| {
-        for fragment in (0..).take(spec.peers.len()).filter(|fragment| *fragment != spec.index) {
+        for (fragment, _) in
+            FragmentIndex::of_each(&spec.peers).filter(|(fragment, _)| *fragment != spec.index)
+        {
             let about = (namespace, Role::Copying);
             let Some(place) = Place::at(spec, fragment, about, key.clone(), terms) else { continue };
             let is_waited_for = keeper_of(spec) == Some(fragment);

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{FragmentIndex, Ino};
 
 use super::super::Shard;
 use super::super::record::Record;
@@ -62,7 +62,7 @@ impl Parts {
     /// Those of these files of which a fragment may bring back an object.
     fn left_of(&self, batch: &[Ino]) -> BTreeSet<Ino> {
         let mut left = BTreeSet::new();
-        for fragment in 0..self.layout.fragments {
+        for fragment in FragmentIndex::all(self.layout.fragments) {
             let has_part = |ino: &Ino| self.layout.fragments_of(*ino).any(|one| one == fragment);
             let inos: Vec<Ino> = batch.iter().copied().filter(has_part).collect();
             if inos.is_empty() {
@@ -74,7 +74,7 @@ impl Parts {
             };
             if let Err(errno) = gone {
                 let node = self.peers.name(fragment);
-                tracing::debug!(fragment, node, files = inos.len(), %errno, "removed objects may come back there");
+                tracing::debug!(%fragment, node, files = inos.len(), %errno, "removed objects may come back there");
                 left.extend(inos);
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 
 use super::super::Shard;
@@ -19,7 +19,7 @@ use crate::errno::errno_of;
 pub(super) struct Lanes {
     /// On how many fragments a file still has its object.
     left: HashMap<Ino, u32>,
-    lanes: BTreeMap<u32, Lane>,
+    lanes: BTreeMap<FragmentIndex, Lane>,
 }
 
 /// The files whose objects on one fragment are to be removed.
@@ -32,7 +32,7 @@ struct Lane {
 
 impl Lanes {
     /// Has the objects of a file removed from these fragments. One that is being removed already stays as it is.
-    pub(super) fn add(&mut self, ino: Ino, fragments: impl Iterator<Item = u32>) {
+    pub(super) fn add(&mut self, ino: Ino, fragments: impl Iterator<Item = FragmentIndex>) {
         if self.left.contains_key(&ino) {
             return;
         }
@@ -49,7 +49,7 @@ impl Lanes {
     }
 
     /// The fragments that have something to remove and no thread for it; from now on they have one.
-    fn unattended(&mut self) -> Vec<u32> {
+    fn unattended(&mut self) -> Vec<FragmentIndex> {
         let idle = self.lanes.iter_mut().filter(|(_, lane)| !lane.attended && !lane.waiting.is_empty());
         idle.map(|(fragment, lane)| {
             lane.attended = true;
@@ -59,14 +59,14 @@ impl Lanes {
     }
 
     /// The next file; `None`: there is none, and the thread that asked is no longer counted on.
-    fn next(&mut self, fragment: u32) -> Option<Ino> {
+    fn next(&mut self, fragment: FragmentIndex) -> Option<Ino> {
         let lane = self.lanes.get_mut(&fragment)?;
         lane.attended = !lane.waiting.is_empty();
         lane.waiting.front().copied()
     }
 
     /// The file has no object on the fragment any more. Whether that was the last.
-    fn removed(&mut self, fragment: u32, ino: Ino) -> bool {
+    fn removed(&mut self, fragment: FragmentIndex, ino: Ino) -> bool {
         self.lanes.get_mut(&fragment).map(|lane| lane.waiting.pop_front());
         let left = self.left.entry(ino).or_default();
         *left = left.saturating_sub(1);
@@ -82,13 +82,13 @@ pub(super) fn attend(shard: &Arc<Shard>) {
         let name = format!("destroyer-{fragment}");
         if let Err(error) = std::thread::Builder::new().name(name).spawn(move || run(&weak, fragment)) {
             // It is tried again when the destroyer looks next.
-            tracing::warn!(fragment, %error, "no thread to remove objects");
+            tracing::warn!(%fragment, %error, "no thread to remove objects");
             shard.destroyer.lock().lanes.lanes.entry(fragment).or_default().attended = false;
         }
     }
 }
 
-fn run(shard: &Weak<Shard>, fragment: u32) {
+fn run(shard: &Weak<Shard>, fragment: FragmentIndex) {
     let mut in_vain = false;
     while let Some((ino, removed)) = remove_next(shard, fragment) {
         let Some(shard) = shard.upgrade() else { return };
@@ -96,13 +96,13 @@ fn run(shard: &Weak<Shard>, fragment: u32) {
         match removed {
             Ok(()) => {
                 if std::mem::take(&mut in_vain) {
-                    tracing::info!(fragment, node, "objects of removed files can be removed again");
+                    tracing::info!(%fragment, node, "objects of removed files can be removed again");
                 }
                 shard.is_removed(fragment, ino);
             }
             Err(errno) => {
                 if !std::mem::replace(&mut in_vain, true) {
-                    tracing::warn!(%ino, fragment, node, %errno, "cannot remove an object yet; trying again and again");
+                    tracing::warn!(%ino, %fragment, node, %errno, "cannot remove an object yet; it is tried again");
                 }
                 drop(shard);
                 std::thread::sleep(PAUSE);
@@ -112,7 +112,7 @@ fn run(shard: &Weak<Shard>, fragment: u32) {
 }
 
 /// Removes the next object of the fragment, or tries to; `None`: there is no more, or the shard ends.
-fn remove_next(shard: &Weak<Shard>, fragment: u32) -> Option<(Ino, Result<(), Errno>)> {
+fn remove_next(shard: &Weak<Shard>, fragment: FragmentIndex) -> Option<(Ino, Result<(), Errno>)> {
     let shard = shard.upgrade().filter(|shard| !shard.destroyer.is_closed())?;
     let ino = shard.destroyer.lock().lanes.next(fragment)?;
     if shard.peers.is_self(fragment) {
@@ -125,7 +125,7 @@ fn remove_next(shard: &Weak<Shard>, fragment: u32) -> Option<(Ino, Result<(), Er
 }
 
 impl Shard {
-    fn is_removed(&self, fragment: u32, ino: Ino) {
+    fn is_removed(&self, fragment: FragmentIndex, ino: Ino) {
         if !self.destroyer.lock().lanes.removed(fragment, ino) {
             return;
         }

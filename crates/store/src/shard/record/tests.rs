@@ -126,6 +126,7 @@ fn changes_of_inodes_have_the_bytes_that_they_always_had() {
 
 #[test]
 fn what_becomes_of_open_files_and_sessions_has_the_bytes_that_it_always_had() {
+    let fragment = 200.into();
     frozen(&[
         (Record::Opened { ino: INO }, "017369787465656e206279746573212121ac020bac828080808040"),
         (
@@ -152,7 +153,7 @@ fn what_becomes_of_open_files_and_sessions_has_the_bytes_that_it_always_had() {
             Record::SetAcl { ino: INO, mode: 0o640, value: None, time: TIME },
             "017369787465656e206279746573212121ac0215ac828080808040a003000105",
         ),
-        (Record::Followed { fragment: 200, verifier: 3 }, "017369787465656e206279746573212121ac0219c80103"),
+        (Record::Followed { fragment, verifier: 3 }, "017369787465656e206279746573212121ac0219c80103"),
         (
             Record::Cut { inos: vec![INO, SECOND], overflown: true },
             "017369787465656e206279746573212121ac021a02ac828080808040810101",

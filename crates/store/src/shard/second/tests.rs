@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::SessionId;
 use model::stripe::Layout;
+use model::{FragmentIndex, SessionId};
 use wire::control::{Owner, VolumeKind};
 use wire::data::{Creator, ROOT, Reply, Request};
 use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
@@ -66,9 +66,9 @@ fn pair_over(folder: &Path, instance: &str, way: impl Fn(&str) -> String) -> (Ve
     let ways: Vec<String> = addresses.iter().map(|address| way(address)).collect();
     let address =
         |(n, tcp): (usize, &String)| StorageAddress { node: format!("n{n}"), tcp: tcp.clone(), unix: None };
-    for index in 0..2 {
+    for index in FragmentIndex::all(2) {
         let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
-        let namespace = NamespaceSpec { id: 0, layout, home: 0, owner, mode: 0o700 };
+        let namespace = NamespaceSpec { id: 0, layout, home: FragmentIndex(0), owner, mode: 0o700 };
         let spec = FragmentSpec {
             instance: instance.into(),
             index,
@@ -81,7 +81,7 @@ fn pair_over(folder: &Path, instance: &str, way: impl Fn(&str) -> String) -> (Ve
             missing: wire::node::Missing::Made,
             ..FragmentSpec::default()
         };
-        servers[index as usize].create_fragment(&spec).unwrap();
+        servers[index.place()].create_fragment(&spec).unwrap();
     }
     (servers, addresses)
 }
@@ -186,7 +186,7 @@ fn a_keeper_that_is_frozen_is_given_up_and_the_new_place_is_looked_up() {
     until(&|| home.copy().is_some_and(|behind| behind.error.is_some()));
     // Control has its place taken by another, which is the same node here, by another way.
     let address = StorageAddress { node: "n2".into(), tcp: addresses[1].clone(), unix: None };
-    let moved = wire::data::moved::with("", "frozen", 1, &address).unwrap();
+    let moved = wire::data::moved::with("", "frozen", 1.into(), &address).unwrap();
     std::fs::write(folder.path().join(wire::data::moved::NAME), moved).unwrap();
     wire::data::moved::look_in(folder.path());
     until(&is_whole);

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
-use model::{Ino, SessionId};
+use model::{FragmentIndex, Ino, SessionId};
 use wire::data::credential::User;
 
 use super::super::caller::Asked;
@@ -122,9 +122,10 @@ fn a_file_that_its_owner_closes_to_a_user_costs_him_none_of_the_others_that_he_h
 #[test]
 fn what_only_nodes_ask_is_refused_to_users() {
     let mut home = shared();
-    for request in
-        [Request::ListMeant { fragment: 0, after: Ino(0) }, Request::Resize { ino: Ino(2), size: 0 }]
-    {
+    for request in [
+        Request::ListMeant { fragment: FragmentIndex(0), after: Ino(0) },
+        Request::Resize { ino: Ino(2), size: 0 },
+    ] {
         assert_eq!(refused(&home.ask_for_user(request)), Some(Errno::PERM));
     }
 }

@@ -1,12 +1,12 @@
 use std::os::unix::net::UnixStream;
 
-use model::SessionId;
+use model::{FragmentIndex, SessionId};
 
 use super::*;
 use crate::data::credential::User;
 
 fn claim() -> Claim {
-    Claim { instance: "i7".into(), namespace: 1, fragment: 2, session: SessionId([9; 16]) }
+    Claim { instance: "i7".into(), namespace: 1, fragment: FragmentIndex(2), session: SessionId([9; 16]) }
 }
 
 fn key(byte: &str) -> Key {

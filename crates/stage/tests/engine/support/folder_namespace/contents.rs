@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use client::{Contents, Names, Operations, RequestId, Result, Survey, Usage};
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
@@ -79,11 +79,11 @@ impl Contents for FolderNamespace {
         Ok(false)
     }
 
-    fn place(&self, _ino: Ino, _offset: u64, _len: u64) -> Option<(u32, u64)> {
+    fn place(&self, _ino: Ino, _offset: u64, _len: u64) -> Option<(FragmentIndex, u64)> {
         None
     }
 
-    fn object_on(&self, _ino: Ino, _fragment: u32) -> Result<OwnedFd> {
+    fn object_on(&self, _ino: Ino, _fragment: FragmentIndex) -> Result<OwnedFd> {
         Err(Errno::NOTSUP)
     }
 
@@ -111,7 +111,7 @@ impl Operations for FolderNamespace {
         Ok(Usage { capacity: 3_000_000, used: 0, inodes: 0 })
     }
 
-    fn unverified(&self) -> Result<Vec<(Ino, u32)>> {
-        Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, 0)).collect())
+    fn unverified(&self) -> Result<Vec<(Ino, FragmentIndex)>> {
+        Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, FragmentIndex(0))).collect())
     }
 }
