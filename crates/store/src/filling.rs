@@ -25,8 +25,8 @@ use crate::objects::Objects;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether this is still needed.
-const REST: Duration = Duration::from_secs(1);
+/// How often a mirror that has everything is asked whether it is there.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// How soon somebody else's change is looked at again that is in the way.
 const IN_THE_WAY: Duration = Duration::from_millis(1);
@@ -50,6 +50,8 @@ fn run(objects: &Weak<Objects>, mirror: &Mirror) {
         std::thread::sleep(pause);
         pause = (pause * 2).min(PAUSE_MAX);
     }
+    // Nobody watches its node for a fragment that could not be opened.
+    mirror.close();
 }
 
 /// What one connection does.
@@ -99,8 +101,7 @@ impl<'a> Filling<'a> {
                 self.complete(&objects)?;
             }
             drop(objects);
-            self.mirror.await_todo(self.epoch, REST);
-            if self.is_over() {
+            if !self.rest()? {
                 return Ok(());
             }
         }
@@ -131,6 +132,17 @@ impl<'a> Filling<'a> {
     fn begin_anew(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
         self.mirror.lacks_all_of(ino);
         self.tell(objects)
+    }
+
+    /// Waits until there is something to be done. Returns whether there may be. Whoever watches the node may have reached
+    /// another life of it, which this connection is not of.
+    fn rest(&mut self) -> io::Result<bool> {
+        let is_idle = self.mirror.await_todo(self.epoch, ASK_EVERY);
+        let goes_on = !self.is_over();
+        if goes_on && is_idle {
+            self.link.ask(&Request::Verifier, &[])?;
+        }
+        Ok(goes_on)
     }
 
     /// Copies these objects. Those that cannot be copied are tried again later.

@@ -37,6 +37,7 @@ pub fn empty_mirror(request: &Request, met: &AtomicU64) -> Reply {
             Reply::Mirrored { size: 0, mtime: Time::default(), sealed: false, unverified: false }
         }
         Request::NextData { .. } => Reply::Range(None),
+        Request::Verifier => Reply::Verifier(7),
         Request::FindCopy => Reply::Copy { length: 0, confirmed: 0 },
         _ => Reply::Done,
     }

@@ -128,13 +128,14 @@ impl Mirror {
         std::mem::replace(&mut self.lock().todo, Todo::none())
     }
 
-    /// Waits so long for something to be copied.
-    pub(crate) fn await_todo(&self, epoch: u64, pause: Duration) {
+    /// Waits so long for something to be copied. Returns whether there was nothing all the time.
+    pub(crate) fn await_todo(&self, epoch: u64, pause: Duration) -> bool {
         let is_idle = |progress: &mut Progress| {
             let due = !progress.todo.is_none() || !progress.whole;
             !progress.closed && progress.epoch == epoch && !due
         };
-        drop(self.changed.wait_timeout_while(self.lock(), pause, is_idle).expect(POISON));
+        let waited = self.changed.wait_timeout_while(self.lock(), pause, is_idle).expect(POISON);
+        waited.1.timed_out()
     }
 
     /// Whether the mirror knows that it has everything.
