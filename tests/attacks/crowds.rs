@@ -19,13 +19,18 @@ for half in halves: half.sendall(b"GET /v1/pools HTTP/1.1\r\nHost: a\r\nX-")
 refused = 0
 for _ in range(60):
     one = connect(); one.settimeout(5)
-    one.sendall(b"POST /v1/job_process HTTP/1.1\r\nHost: a\r\nContent-Length: 15900000\r\nAuthorization: Munge no\r\n\r\n")
+    one.sendall(b"POST /v1/job_process HTTP/1.1\r\nHost: a\r\nContent-Length: 15900000\r\n")
+    one.sendall(b"Authorization: Munge no\r\n\r\n")
     refused += b"not_authenticated" in one.recv(65536); one.close()
 end = time.time() + 60
-left = set(idle + halves)
+left = {one.fileno(): one for one in idle + halves}
+poll = select.poll()
+for number in left: poll.register(number, select.POLLIN)
 while left and time.time() < end:
-    for one in select.select(list(left), [], [], 1)[0]:
-        if not one.recv(4096): left.remove(one)
+    for number, _ in poll.poll(1000):
+        try: more = left[number].recv(4096)
+        except OSError: more = b""
+        if not more: poll.unregister(number); del left[number]
 print("left", len(left), "refused", refused)
 "#;
 

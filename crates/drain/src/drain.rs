@@ -17,7 +17,6 @@ use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::rendezvous::Rendezvous;
-use crate::revisit::{There, replaced};
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Trouble};
 use crate::suffix::Suffixed;
@@ -162,9 +161,8 @@ impl Drain {
         let begin = |target: &Path, generation| {
             let mut state = self.lock();
             let begun = Landed { target: target.to_owned(), generation, crc32c: None };
-            if let Err(error) = state.ledger.begin(path, begun) {
-                tracing::warn!("write the ledger: {error}");
-            }
+            let noted = state.ledger.begin(path, begun);
+            noted.unwrap_or_else(|error| tracing::warn!("write the ledger: {error}"));
             if state.table.begin(path) {
                 self.logs.spectral(Verb::Dequeue, target);
             }
@@ -182,18 +180,6 @@ impl Drain {
                 Outcome::Blocked(obstacle) => return self.clear_the_way(path, &obstacle),
                 outcome => return outcome,
             }
-        }
-    }
-
-    /// Somebody has changed the copy on the PFS: it is not replaced by a newer version either.
-    fn is_changed(&self, path: &Path, target: &Path, landed: &Landed) -> Option<Trouble> {
-        // A newer one that was begun may be there, or be noted for a name that it did not get.
-        if landed.target != target || self.lock().ledger.traces(path).len() > 1 {
-            return None;
-        }
-        match self.there(path, landed) {
-            Ok(There::Another(why)) => Some(replaced(path, landed, why)),
-            _ => None,
         }
     }
 

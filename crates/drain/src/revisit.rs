@@ -18,7 +18,7 @@ use crate::status::Trouble;
 use crate::table::Attempt;
 
 /// What is there of a copy.
-pub(crate) enum There {
+enum There {
     It,
     Nothing,
     Another(&'static str),
@@ -71,8 +71,20 @@ impl Drain {
         troubles
     }
 
+    /// Somebody has changed the copy on the PFS: it is not replaced by a newer version either.
+    pub(crate) fn is_changed(&self, path: &Path, target: &Path, landed: &Landed) -> Option<Trouble> {
+        // A newer one that was begun may be there, or be noted for a name that it did not get.
+        if landed.target != target || self.lock().ledger.traces(path).len() > 1 {
+            return None;
+        }
+        match self.there(path, landed) {
+            Ok(There::Another(why)) => Some(replaced(path, landed, why)),
+            _ => None,
+        }
+    }
+
     /// What has the name on the PFS that was given to the copy of `path`.
-    pub(crate) fn there(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
+    fn there(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
         let Some(seen) = find(&self.to, &landed.target)? else { return Ok(There::Nothing) };
         let (placed, is_begun) = {
             let ledger = &self.lock().ledger;
@@ -128,7 +140,7 @@ impl Drain {
     }
 }
 
-pub(crate) fn replaced(path: &Path, landed: &Landed, why: &str) -> Trouble {
+fn replaced(path: &Path, landed: &Landed, why: &str) -> Trouble {
     Trouble {
         path: path.display().to_string(),
         errno: Errno::EXIST.raw_os_error(),

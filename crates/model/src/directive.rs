@@ -258,8 +258,7 @@ pub struct ScriptError {
     pub message: String,
 }
 
-/// The mistakes in a script, in the script's order, a hundred or somewhat more where there are many; at least one.
-/// Displays one a line.
+/// The mistakes in a script, in its order, up to some thousands; at least one. Displays one a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptErrors(pub Vec<ScriptError>);
 
@@ -305,9 +304,6 @@ pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
     // Without the line that makes the buffer, every stage would be told again that there is none.
     let mut instances_known = errors.is_empty();
     for statement in &statements {
-        if errors.len() >= lines::ERRORS_MAX {
-            return Err(in_order(errors));
-        }
         match read(statement, &mut errors) {
             Some(located) => script.directives.push(located),
             None => instances_known &= statement.is_stage(),
@@ -321,12 +317,8 @@ pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
     if errors.is_empty() {
         return Ok(script);
     }
-    Err(in_order(errors))
-}
-
-fn in_order(mut errors: Vec<ScriptError>) -> ScriptErrors {
     errors.sort_by_key(|error| (error.line, error.column));
-    ScriptErrors(errors)
+    Err(ScriptErrors(errors))
 }
 
 /// Reads one statement; `None` where it has mistakes, which are added to `errors`.

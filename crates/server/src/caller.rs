@@ -57,8 +57,8 @@ pub(crate) enum Judge {
 pub(crate) type Admitted = (Request, Option<Working>);
 
 impl Judge {
-    /// Lets a request through when it is known whose it is and it is his turn, with its whole body. `peer`: the kernel's
-    /// word on the connection.
+    /// Lets a request through when it is known whose it is and it is his turn, with its whole body. `peer`: the
+    /// kernel's word on the connection.
     ///
     /// # Errors
     /// What to reply instead.

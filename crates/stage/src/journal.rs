@@ -23,13 +23,14 @@
 
 mod drained;
 mod folders;
+mod past;
 mod record;
 mod siblings;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -42,10 +43,11 @@ use crate::version::Version;
 use self::drained::Drained;
 pub(crate) use self::drained::{Inode, Left};
 use self::folders::Folders;
+use self::past::Past;
 pub use self::record::PathText;
 use self::record::{
-    BlocksRecord, FORMAT, FileRecord, MadeRecord, MountedRecord, PartRecord, Record, RemarkRecord,
-    StartRecord, ThereRecord,
+    BlocksRecord, FileRecord, MadeRecord, MountedRecord, PartRecord, Record, RemarkRecord, StartRecord,
+    ThereRecord,
 };
 use self::siblings::Siblings;
 
@@ -308,76 +310,6 @@ impl Journal {
         {
             output.broken = true;
             tracing::warn!("write stage journal {}: {error}; the stage goes on without", self.path.display());
-        }
-    }
-}
-
-/// What earlier runs left.
-#[derive(Default)]
-struct Past {
-    run: u64,
-    finished: HashMap<u64, Finished>,
-    unfinished: HashMap<PathBuf, Unfinished>,
-    made: HashSet<PathBuf>,
-    mounted: Vec<PfsMount>,
-    is_damaged: bool,
-    drained: Drained,
-    folders: Vec<folders::Noted>,
-    /// The run that is being read was a pass.
-    in_pass: bool,
-}
-
-impl Past {
-    /// Reads all whole lines of `file`; also gives their length in bytes, 0 for another stage's journal.
-    fn read(file: &File, task: &Task) -> io::Result<(Past, u64)> {
-        let (mut past, mut length, mut line) = (Past::default(), 0, Vec::new());
-        let mut reader = BufReader::new(file);
-        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-            length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
-            match serde_json::from_slice(&line) {
-                Ok(Record::Start(start)) if start.format > FORMAT => return Err(start.newer().into()),
-                Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
-                Ok(record) => past.add(record),
-                // If it was of a file, that is copied again.
-                Err(error) => {
-                    past.is_damaged = true;
-                    tracing::warn!("a line of the stage journal is not a record: {error}");
-                }
-            }
-            line.clear();
-        }
-        Ok((past, length))
-    }
-
-    fn add(&mut self, record: Record) {
-        match record {
-            Record::Start(start) => (self.run, self.in_pass) = (start.run, start.pass),
-            Record::Part(part) => {
-                self.unfinished.insert(part.target.to_path(), part.unfinished());
-            }
-            Record::Blocks(written) => {
-                if let Some(file) = self.unfinished.get_mut(&written.target.to_path()) {
-                    file.blocks.extend(written.blocks);
-                }
-            }
-            Record::File(file) => {
-                let target = file.target.to_path();
-                self.unfinished.remove(&target);
-                self.finished.insert(key(&target), file.done());
-                self.drained.finished(target, self.in_pass);
-            }
-            Record::Made(made) => {
-                self.made.insert(made.target.to_path());
-            }
-            Record::Remark(_) => {}
-            Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
-            Record::Mounted(noted) => match noted.mount() {
-                Some(mount) => self.mounted.push(mount),
-                None => self.is_damaged = true,
-            },
-            Record::Cleared => self.folders.clear(),
-            Record::Published(there) => self.drained.published(&there.path.to_path(), there.inode()),
-            Record::Opened(there) => self.drained.opened(there.path.to_path(), there.inode()),
         }
     }
 }

@@ -134,8 +134,8 @@ impl<'a> Filling<'a> {
         self.tell(objects)
     }
 
-    /// Waits until there is something to be done. Returns whether there may be. Whoever watches the node may have reached
-    /// another life of it, which this connection is not of.
+    /// Waits until there is something to be done. Returns whether there may be. Whoever watches the node may have
+    /// reached another life of it, which this connection is not of.
     fn rest(&mut self) -> io::Result<bool> {
         let is_idle = self.mirror.await_todo(self.epoch, ASK_EVERY);
         let goes_on = !self.is_over();

@@ -170,7 +170,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let member = Member { role: Role::Mirroring, fragment: FragmentIndex(12), term: 3 };
         assert_eq!(at(dir.path()).hear(member, || Some(())), Ok(()));
-        assert_eq!(std::fs::read_to_string(dir.path().join("terms.json")).unwrap(), r#"{"12":3}"#);
+        let file = dir.path().join("terms.json");
+        let kept = r#"{"12":3,"crc32c":"995777e5","format":1}"#;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), kept);
+        // As it was before there were checksums.
+        std::fs::write(&file, r#"{"12":4}"#).unwrap();
+        assert_eq!(at(dir.path()).hear(member, || Some(())), Err(Refusal::Superseded));
     }
 
     #[test]

@@ -46,7 +46,9 @@ fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer
 
     // A node that is slow is waited for, one that hangs and was given up is not.
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let mut asking = Connection::dialled(Stream::Unix(ours), Place::of(&claim("i1", 0))).unwrap();
+    let place = Place::of(&claim("i1", 0));
+    let moved = move || place.has_moved().map(|to| format!("it is on node {} now", to.node));
+    let mut asking = Connection::waiting_unless(Stream::Unix(ours), moved).unwrap();
     let mut node = Connection::new(Stream::Unix(theirs));
     let slow = std::thread::spawn(move || {
         node.receive::<Request>().unwrap();
@@ -60,7 +62,7 @@ fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer
     asking.send(8, &Request::Ping, &[]).unwrap();
     std::fs::write(&file, with(&text, "i1", FragmentIndex(0), &address("d")).unwrap()).unwrap();
     let error = asking.receive::<Reply>().unwrap_err();
-    assert_eq!(error.to_string(), "the fragment is on node d now");
+    assert_eq!(error.to_string(), "it is on node d now");
     drop(hangs);
     std::fs::remove_dir_all(&folder).unwrap();
 }

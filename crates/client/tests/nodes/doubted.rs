@@ -119,7 +119,10 @@ pub fn meetings(folder: &Path, set: Option<u64>) -> u64 {
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
     let met = rest[..digits].parse().unwrap();
     if let Some(set) = set {
-        fs::write(&path, format!("{before}\"meeting\":{set}{}", &rest[digits..])).unwrap();
+        // As whoever changes the file by hand has to.
+        let (head, sum) = before.split_once("\"crc32c\":\"").unwrap();
+        let unsummed = format!("{head}{}", &sum["00000000\",".len()..]);
+        fs::write(&path, format!("{unsummed}\"meeting\":{set}{}", &rest[digits..])).unwrap();
     }
     met
 }

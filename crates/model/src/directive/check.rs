@@ -61,8 +61,8 @@ pub(super) fn destinations_are_one_each(script: &Script) -> Vec<ScriptError> {
         let known = earlier.entry(target.clone()).or_default();
         errors.extend(known.iter().find(|(other, _)| *other != source).map(|(_, line)| {
             let message = format!(
-                "line {line} copies another file to {target} already, and only the last would be left; give each a name \
-                 of its own, or end the destination in a slash where it is a folder"
+                "line {line} copies another file to {target} already, and only the last would be left; give each a \
+                 name of its own, or end the destination in a slash where it is a folder"
             );
             located.error_at("destination", message)
         }));

@@ -22,6 +22,13 @@ fn bring_back() -> String {
     )
 }
 
+fn alone(note: &dyn std::fmt::Display) -> String {
+    format!(
+        "where the folder was put together of several copies, put the newest back; where it is the newest, move {note} \
+         aside; then start the node again"
+    )
+}
+
 impl FragmentError {
     /// What to do next.
     pub fn advice(&self) -> Cow<'static, str> {
@@ -43,12 +50,7 @@ impl FragmentError {
                  it, an operator gives this node up as lost, and another one takes what the mirror has"
                     .into()
             }
-            FragmentError::Restore(RestoreError::Alone { note, .. }) => format!(
-                "where the folder was put together of several copies, put the newest back; where it is the newest, move {} \
-                 aside; then start the node again",
-                note.display()
-            )
-            .into(),
+            FragmentError::Restore(RestoreError::Alone { note, .. }) => alone(&note.display()).into(),
             FragmentError::Newer(_) => {
                 "install the Forebay that wrote it, or a newer one, and start the node again".into()
             }

@@ -81,9 +81,9 @@ fn notes_beside(path: &Path) -> io::Result<DiskFolder> {
     DiskFolder::open(path.parent().ok_or(io::ErrorKind::NotFound)?)
 }
 
-/// Takes what is `due` of the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the
-/// one whose place it takes, and notes which are lost; where nothing is taken not those of namespaces that have their homes here
-/// ([`note_own_lost`]).
+/// Takes what is `due` of the objects of the fragment `spec` below `folder`, which is not served, from the mirror of
+/// the one whose place it takes, and notes which are lost; where nothing is taken not those of namespaces that have
+/// their homes here ([`note_own_lost`]).
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.

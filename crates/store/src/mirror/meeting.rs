@@ -11,8 +11,8 @@ use super::restore_error::RestoreError;
 use super::{Mirror, POISON};
 
 impl Mirror {
-    /// Both note that they have met once more. Returns whether the mirror is older than it was when they met last, which
-    /// the next life does not see: `if_older` notes what follows before.
+    /// Both note that they have met once more. Returns whether the mirror is older than it was when they met last,
+    /// which the next life does not see: `if_older` notes what follows before.
     ///
     /// # Errors
     /// The connection's; it cannot be noted; this fragment is older than its mirror, and is not used from now on.

@@ -10,8 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::inbox::{INBOX_BYTES, Inbox, LOOK_AGAIN};
-use super::moved::Place;
+use super::inbox::{INBOX_BYTES, Inbox, LOOK_AGAIN, WhyNot};
 use super::stream::Stream;
 use super::{META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
@@ -54,26 +53,29 @@ impl Connection {
         }
     }
 
-    /// The same for one that was dialled to a fragment: while nothing comes it is looked whether that has another node by
-    /// now. Whoever waits for a node that hangs and was given up goes on then.
+    /// The same, where the other side is waited for only as long as `why_not`, asked while nothing comes, says
+    /// nothing: a node that hangs may have been given up.
     ///
     /// # Errors
     /// The errno of `setsockopt`.
-    pub fn dialled(stream: Stream, place: Place) -> io::Result<Connection> {
+    pub fn waiting_unless(
+        stream: Stream,
+        why_not: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> io::Result<Connection> {
         let mut connection = Connection::new(stream);
-        connection.inbox.place = Some(place);
+        connection.inbox.why_not = Some(WhyNot(Box::new(why_not)));
         connection.set_timeout(None)?;
         Ok(connection)
     }
 
-    /// How long an answer may take from now on; `None`: as long as the other side is there, and the fragment.
+    /// How long an answer may take from now on; `None`: as long as the other side is there.
     ///
     /// # Errors
     /// The errno of `setsockopt`.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_timeout(timeout)?;
         self.inbox.is_limited = timeout.is_some();
-        match &self.inbox.place {
+        match &self.inbox.why_not {
             Some(_) if timeout.is_none() => self.stream.set_read_timeout(Some(LOOK_AGAIN)),
             _ => Ok(()),
         }

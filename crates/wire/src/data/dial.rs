@@ -43,7 +43,8 @@ pub fn dial(
     stream.set_timeout(Some(TIMEOUT))?;
     let boot = hello::greet(&mut stream, credential, claim)?;
     // From here on a slow disk is no reason to give up: only a connection that breaks is, and a fragment that moves.
-    Ok((Connection::dialled(stream, place)?, boot))
+    let moved = move || place.has_moved().map(|to| format!("the fragment is on node {} now", to.node));
+    Ok((Connection::waiting_unless(stream, moved)?, boot))
 }
 
 fn connect_tcp(address: &str) -> std::io::Result<TcpStream> {

@@ -6,16 +6,24 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::moved::Place;
 use super::stream::Stream;
 
 /// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
 pub(super) const INBOX_BYTES: usize = 512;
 
-/// While nothing comes, how often it is looked whether the fragment has another node.
+/// While nothing comes, how often it is asked whether anything will.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What was taken from the socket and not asked for yet.
+/// Says why the other side is not waited for any more.
+pub(super) struct WhyNot(pub(super) Box<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl std::fmt::Debug for WhyNot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WhyNot")
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Inbox {
     bytes: [u8; INBOX_BYTES],
@@ -24,8 +32,8 @@ pub(super) struct Inbox {
     pub(super) descriptor: Option<OwnedFd>,
     /// One came that this process had no place for.
     pub(super) is_lost: bool,
-    /// The fragment that was dialled.
-    pub(super) place: Option<Place>,
+    /// Why nothing will come, asked while nothing comes.
+    pub(super) why_not: Option<WhyNot>,
     /// What does not come in the socket's time does not come.
     pub(super) is_limited: bool,
 }
@@ -37,7 +45,7 @@ impl Default for Inbox {
             taken: 0..0,
             descriptor: None,
             is_lost: false,
-            place: None,
+            why_not: None,
             is_limited: false,
         }
     }
@@ -73,9 +81,8 @@ impl Inbox {
             match read(self) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_limited => {
-                    let Some(place) = &self.place else { return Err(error) };
-                    if let Some(moved) = place.has_moved() {
-                        let why = format!("the fragment is on node {} now", moved.node);
+                    let Some(WhyNot(why_not)) = &self.why_not else { return Err(error) };
+                    if let Some(why) = why_not() {
                         return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
                     }
                 }

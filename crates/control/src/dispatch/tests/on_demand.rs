@@ -147,20 +147,6 @@ async fn no_more_stages_run_at_once_than_the_buffer_allows() {
 }
 
 #[tokio::test]
-async fn one_user_has_no_more_workers_than_others_can_bear() {
-    let it = Fixture::running().await;
-    let names: Vec<String> = (0..70).map(|n| format!("f{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    it.site.world().hanging.extend(names.iter().map(|name| format!("$DW_JOB_STRIPED/{name}")));
-    let concurrency = StageConcurrency { place: place(), concurrency: u32::MAX };
-    asked::set_concurrency(&it.app, OWNER, concurrency).await.unwrap();
-    it.ask(out(&names, StageDue::Now)).await;
-    it.until_active("7.d68").await;
-    assert_eq!(it.site.world().count("start_stage 7.d"), 64);
-    it.change(StageScope::All, Change::Terminate).await;
-}
-
-#[tokio::test]
 async fn what_waits_for_the_jobs_end_is_staged_out_then_unless_it_is_revoked() {
     let it = Fixture::running().await;
     it.ask(out(&["kept", "revoked", "activated"], StageDue::AtJobEnd)).await;

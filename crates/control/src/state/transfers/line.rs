@@ -19,8 +19,8 @@ const BATCH_MAX: usize = 64;
 const WORKERS_OF_USER: usize = 64;
 
 /// Marks the next ones that may run as active, and replies them, those together that one worker is to stage: in
-/// order, no more workers at once than the instance allows and its user may have, and none beside another of the same file, or of a folder
-/// above or below it.
+/// order, no more workers at once than the instance allows and its user may have, and none beside another of the same
+/// file, or of a folder above or below it.
 ///
 /// # Errors
 /// The database's.
@@ -139,4 +139,44 @@ impl Busy {
 pub(super) fn above(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.rmatch_indices('/').map(|(end, _)| end);
     ends.chain((!path.is_empty()).then_some(0)).map(|end| &path[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use model::buffer::BufferRef;
+    use model::phase::{Direction, StageKind, StageState};
+    use wire::control::Owner;
+
+    use super::super::Origin;
+    use super::*;
+
+    fn of(uid: u32, number: u64) -> Transfer {
+        Transfer {
+            number,
+            token: "7".into(),
+            job: None,
+            origin: Origin::OnDemand { size_hint: None, ino: None },
+            direction: Direction::Out,
+            kind: StageKind::File,
+            buffer: BufferRef::Own,
+            access_mode: AccessMode::Striped,
+            buffer_path: format!("f{number}"),
+            pfs_path: format!("/pfs/f{number}").into(),
+            pfs_mount: None,
+            owner: Owner { uid, gid: uid },
+            state: StageState::Pending,
+            report: None,
+        }
+    }
+
+    #[test]
+    fn one_user_has_no_more_workers_than_others_can_bear() {
+        let ada = || (0..70).map(|number| of(4001, number));
+        assert_eq!(batches(ada().collect(), usize::MAX, &HashMap::new()).len(), WORKERS_OF_USER);
+        // Some of hers work in another buffer, and all of another user's.
+        let at_work = HashMap::from([(4001, 60), (4002, WORKERS_OF_USER)]);
+        let next = batches(ada().chain([of(4002, 80), of(4003, 81)]).collect(), usize::MAX, &at_work);
+        let of_user = |uid| next.iter().filter(|batch| batch[0].owner.uid == uid).count();
+        assert_eq!([of_user(4001), of_user(4002), of_user(4003)], [4, 0, 1]);
+    }
 }

@@ -26,8 +26,8 @@ impl Second {
         if !progress.compared && !self.accepted && found.confirmed > self.opened {
             let (has, knew) = (self.opened, found.confirmed);
             return Err(io::Error::other(format!(
-                "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was lost. The copy \
-                 is kept as it is"
+                "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was \
+                 lost. The copy is kept as it is"
             )));
         }
         progress.compared = true;

@@ -1,0 +1,83 @@
+//! What a journal says of earlier runs.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+
+use wire::node::PfsMount;
+
+use super::drained::Drained;
+use super::record::{FORMAT, Record};
+use super::{Finished, Unfinished, folders, key};
+use crate::task::Task;
+
+/// What earlier runs left.
+#[derive(Default)]
+pub(super) struct Past {
+    pub(super) run: u64,
+    pub(super) finished: HashMap<u64, Finished>,
+    pub(super) unfinished: HashMap<PathBuf, Unfinished>,
+    pub(super) made: HashSet<PathBuf>,
+    pub(super) mounted: Vec<PfsMount>,
+    pub(super) is_damaged: bool,
+    pub(super) drained: Drained,
+    pub(super) folders: Vec<folders::Noted>,
+    /// The run that is being read was a pass.
+    in_pass: bool,
+}
+
+impl Past {
+    /// Reads all whole lines of `file`; also gives their length in bytes, 0 for another stage's journal.
+    pub(super) fn read(file: &File, task: &Task) -> io::Result<(Past, u64)> {
+        let (mut past, mut length, mut line) = (Past::default(), 0, Vec::new());
+        let mut reader = BufReader::new(file);
+        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
+            match serde_json::from_slice(&line) {
+                Ok(Record::Start(start)) if start.format > FORMAT => return Err(start.newer().into()),
+                Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
+                Ok(record) => past.add(record),
+                // If it was of a file, that is copied again.
+                Err(error) => {
+                    past.is_damaged = true;
+                    tracing::warn!("a line of the stage journal is not a record: {error}");
+                }
+            }
+            line.clear();
+        }
+        Ok((past, length))
+    }
+
+    fn add(&mut self, record: Record) {
+        match record {
+            Record::Start(start) => (self.run, self.in_pass) = (start.run, start.pass),
+            Record::Part(part) => {
+                self.unfinished.insert(part.target.to_path(), part.unfinished());
+            }
+            Record::Blocks(written) => {
+                if let Some(file) = self.unfinished.get_mut(&written.target.to_path()) {
+                    file.blocks.extend(written.blocks);
+                }
+            }
+            Record::File(file) => {
+                let target = file.target.to_path();
+                self.unfinished.remove(&target);
+                self.finished.insert(key(&target), file.done());
+                self.drained.finished(target, self.in_pass);
+            }
+            Record::Made(made) => {
+                self.made.insert(made.target.to_path());
+            }
+            Record::Remark(_) => {}
+            Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
+            Record::Mounted(noted) => match noted.mount() {
+                Some(mount) => self.mounted.push(mount),
+                None => self.is_damaged = true,
+            },
+            Record::Cleared => self.folders.clear(),
+            Record::Published(there) => self.drained.published(&there.path.to_path(), there.inode()),
+            Record::Opened(there) => self.drained.opened(there.path.to_path(), there.inode()),
+        }
+    }
+}
