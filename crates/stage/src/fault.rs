@@ -252,8 +252,8 @@ fn buffer_advice(errno: Errno) -> &'static str {
         Errno::PERM => "only root may do this; leave it out or stage as root",
         Errno::ACCESS => "it is another user's in the buffer; leave it out, or ask its owner to let you",
         Errno::IO => {
-            "`forebay scrub` of the buffer names what is damaged; where nothing is, look at `forebay status` and at \
-             the storage nodes' logs, then retry the stage"
+            "scrub the buffer, which names what is damaged; where nothing is, look at `forebay status` and at the \
+             storage nodes' logs, then retry the stage"
         }
         _ => "look at `forebay status` and at the storage nodes' logs, then retry the stage",
     }
