@@ -14,6 +14,7 @@ mod changes;
 mod drains;
 mod foreign;
 mod locals;
+mod mirrored;
 mod mounts;
 mod site;
 mod starts;

@@ -18,23 +18,28 @@ use wire::data::Credential;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, NodeHealth};
 
-const ME: Creator = Creator { uid: 0, gid: 0, umask: 0 };
-const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const ME: Creator = Creator { uid: 0, gid: 0, umask: 0 };
+pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const FILES: u8 = 12;
 
 pub struct Site {
     root: tempfile::TempDir,
+    name: &'static str,
     node: Option<Child>,
 }
 
 impl Site {
     pub fn new() -> Site {
-        Site { root: tempfile::tempdir().unwrap(), node: None }
+        Site::named("n1")
+    }
+
+    pub fn named(name: &'static str) -> Site {
+        Site { root: tempfile::tempdir().unwrap(), name, node: None }
     }
 
     /// The node's folder.
     pub fn folder(&self) -> PathBuf {
-        self.root.path().join("n1")
+        self.root.path().join(self.name)
     }
 
     pub fn fragments(&self) -> PathBuf {
@@ -51,7 +56,7 @@ impl Site {
         fs::create_dir_all(self.folder()).unwrap();
         let mut command = command(&program_folder().join("forebay-node"), trace);
         let log = fs::File::create(self.root.path().join("log")).unwrap();
-        command.args(["--name", "n1", "--roles", "storage", "--dir"]).arg(self.folder());
+        command.args(["--name", self.name, "--roles", "storage", "--dir"]).arg(self.folder());
         let mut node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let (mut ended, mut health) = (false, None);
         wait_until(Duration::from_secs(60), || {
@@ -106,9 +111,13 @@ impl Site {
 
     /// Makes a fragment; what the node says of an error.
     pub fn create(&self, instance: &str, volume: VolumeKind) -> Result<(), String> {
-        let spec = spec(instance, volume, self.health().ok_or("the node does not answer")?);
-        let text = serde_json::to_string(&spec).unwrap();
-        self.succeed("PUT", &format!("/v1/fragments/{instance}"), Some(text))
+        self.make(&spec(instance, volume, self.health().ok_or("the node does not answer")?))
+    }
+
+    /// The same of any.
+    pub fn make(&self, spec: &FragmentSpec) -> Result<(), String> {
+        let text = serde_json::to_string(spec).unwrap();
+        self.succeed("PUT", &format!("/v1/fragments/{}", spec.instance), Some(text))
     }
 
     pub fn delete(&self, instance: &str) -> Result<(), String> {
@@ -213,7 +222,7 @@ impl Drop for Site {
     }
 }
 
-fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec {
+pub fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec {
     let namespace = NamespaceSpec {
         id: 0,
         layout: Layout::striped(1),
