@@ -212,6 +212,7 @@ impl Sums {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of runs of blocks")]
 mod tests {
     use super::*;
 

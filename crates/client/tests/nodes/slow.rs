@@ -38,5 +38,7 @@ fn a_sync_that_the_mirror_takes_long_for_is_no_silence_of_its_node() {
     let begun = Instant::now();
     client.fsync(ino).unwrap();
     assert!(begun.elapsed() >= SYNC_TAKES, "its mirror is not waited for: {:?}", begun.elapsed());
-    assert!(!cluster.fragment(0).join("mirrored/0/meta.alone").exists(), "it is taken for silent");
+    let alone = cluster.fragment(0).join("mirrored/0/meta.alone");
+    let absent = std::fs::metadata(alone).unwrap_err().kind();
+    assert_eq!(absent, std::io::ErrorKind::NotFound, "it is taken for silent");
 }

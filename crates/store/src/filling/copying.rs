@@ -247,7 +247,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let end = 1 << 62;
         let last = end - 3..end;
-        assert_eq!(parts(end, &[last.clone()], &[]), (vec![last.clone()], 1));
+        assert_eq!(parts(end, std::slice::from_ref(&last), &[]), (vec![last.clone()], 1));
         let (both, here) = (5 * MIB..8 * MIB, 1 << 50..(1 << 50) + 9);
         let (found, asked) = parts(end, &[both.clone(), here], &[both, last.clone()]);
         let expected = [5 * MIB..6 * MIB, 6 * MIB..7 * MIB, 7 * MIB..8 * MIB, 1 << 50..(1 << 50) + MIB, last];
