@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use client::{Contents, Names};
+use model::Ino;
 use wire::control::VolumeKind;
 
 use crate::restored::{await_mirrors, read, wait_until, write};
@@ -11,9 +12,9 @@ use crate::support::{Cluster, pattern};
 
 const BYTES: usize = 60 << 10;
 
-#[test]
-fn a_note_of_what_is_to_be_restored_that_cannot_be_read_is_named_and_restores_nothing() {
-    let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
+/// Both nodes stopped, the second first: its mirror lacks what the first has of this file.
+fn alone() -> (Cluster, Ino) {
+    let cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
     let client = cluster.client();
     // On the first node, whose mirror is on the second.
     let ino = write(&client, "file", BYTES, 1);
@@ -25,6 +26,12 @@ fn a_note_of_what_is_to_be_restored_that_cannot_be_read_is_named_and_restores_no
     client.close(ino, true).unwrap();
     drop(client);
     cluster.servers[0].shutdown();
+    (cluster, ino)
+}
+
+#[test]
+fn a_note_of_what_is_to_be_restored_that_cannot_be_read_is_named_and_restores_nothing() {
+    let (mut cluster, ino) = alone();
     // What is in the place of the note cannot be read, for a while.
     let note = cluster.fragment(0).join("restoring");
     fs::create_dir(&note).unwrap();
@@ -43,17 +50,7 @@ fn a_note_of_what_is_to_be_restored_that_cannot_be_read_is_named_and_restores_no
 
 #[test]
 fn a_part_that_is_alone_is_not_filled_from_its_mirror_whatever_is_noted() {
-    let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
-    let client = cluster.client();
-    let ino = write(&client, "file", BYTES, 1);
-    client.sync_metadata().unwrap();
-    await_mirrors(&cluster);
-    cluster.servers[1].shutdown();
-    client.open(ino, true).unwrap();
-    client.write(ino, 0, &pattern(BYTES, 2)).unwrap();
-    client.close(ino, true).unwrap();
-    drop(client);
-    cluster.servers[0].shutdown();
+    let (mut cluster, ino) = alone();
     let note = cluster.fragment(0).join("restoring");
     fs::write(&note, b"").unwrap();
     let start = |cluster: &mut Cluster, n: usize| {
