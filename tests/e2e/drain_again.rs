@@ -1,6 +1,7 @@
 //! What is said of a drainer that is not there any more, and how it is started again.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -69,4 +70,37 @@ fn a_drain_is_started_again_where_the_jobs_folder_is_named_and_no_node_service_r
         node.wait_for(name, name);
         node.kill();
     }
+}
+
+#[test]
+fn a_copy_that_was_written_to_is_neither_called_drained_nor_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    let names = ["same", "newer", "touched"];
+    for name in names {
+        fs::write(node.from.join(name), "of the job").unwrap();
+    }
+    node.drain(&["wait"]).expect_success();
+    // Its length stays and its time is put back; the file on the node has changed, too; only its mode is another.
+    let same = node.to.join("same");
+    let before = fs::metadata(&same).unwrap().modified().unwrap();
+    fs::write(&same, "of another").unwrap();
+    fs::File::options().write(true).open(&same).unwrap().set_modified(before).unwrap();
+    fs::write(node.to.join("newer"), "of others").unwrap();
+    fs::write(node.from.join("newer"), "a newer version").unwrap();
+    fs::set_permissions(node.to.join("touched"), fs::Permissions::from_mode(0o640)).unwrap();
+    let waited = node.drain(&["wait", "--timeout", "30"]);
+    assert_eq!(waited.code(), 74, "{}", waited.stdout);
+    let told = format!("{}{}", waited.stdout, waited.stderr);
+    assert!(told.contains("pfs/same") && told.contains("pfs/newer") && !told.contains("touched"), "{told}");
+    assert_eq!(
+        [&same, &node.to.join("newer")].map(|path| fs::read_to_string(path).unwrap()),
+        ["of another", "of others"]
+    );
+    for name in ["same", "newer"] {
+        fs::remove_file(node.to.join(name)).unwrap();
+    }
+    node.drain(&["wait"]).expect_success();
+    node.wait_for("same", "of the job");
+    node.wait_for("newer", "a newer version");
 }

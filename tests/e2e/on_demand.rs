@@ -267,3 +267,21 @@ fn of_many_small_files_one_that_fails_keeps_no_other_from_its_place() {
     cluster.forebay(&["umount", &text]).expect_success();
     cluster.forebay(&["rm", "1"]).expect_success();
 }
+
+#[test]
+fn a_buffer_is_not_staged_into_itself() {
+    let cluster = Cluster::new();
+    let (path, text) = mounted(&cluster, &[]);
+    fs::write(path.join("file"), "x").unwrap();
+    let inside = format!("{text}/copy");
+    let refused = cluster.forebay(&["stage", "out", &text, &inside, "--wait"]);
+    assert!(
+        !refused.status.success() && refused.stderr.contains("is in the buffer itself"),
+        "{}",
+        refused.stderr
+    );
+    assert!(fs::metadata(&inside).is_err());
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+    cluster.assert_nothing_left();
+}

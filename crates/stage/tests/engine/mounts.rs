@@ -9,6 +9,7 @@ use std::time::Duration;
 use model::phase::{Direction, StageKind, StageState};
 use stage::monitor::Monitor;
 use wire::control::{ErrorCode, Side};
+use wire::node::StageSpec;
 
 use crate::support::Site;
 use crate::support::faulty_pfs::FaultyPfs;
@@ -188,16 +189,22 @@ fn what_is_copied_while_the_pfs_is_taken_away_is_not_called_complete() {
     assert!(mounts.check_again().unwrap_err().to_string().contains("was unmounted"));
 }
 
-#[test]
-fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
-    let site = Site::new();
-    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+/// A stage-out of a list, tried once before the PFS was unmounted.
+fn listed_before_it_was_away(site: &Site, mount: &Mount) -> StageSpec {
     let line = format!("$DW_JOB_STRIPED/result {}\n", site.pfs("lustre/result").display());
     fs::write(site.pfs("list"), line).unwrap();
     let spec = site.spec(Direction::Out, StageKind::List, "list", "");
     assert_eq!(site.run(&spec).state, StageState::Failed, "there is nothing to copy yet");
     fs::write(site.buffer("result"), "of the job").unwrap();
     run("umount", &[mount.0.to_str().unwrap()]);
+    spec
+}
+
+#[test]
+fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+    let spec = listed_before_it_was_away(&site, &mount);
     let status = site.run(&spec);
     assert_eq!(status.error.map(|error| error.code), Some(ErrorCode::PfsNotMounted));
     assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "something lies below the mount point");
@@ -210,12 +217,7 @@ fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
 fn a_damaged_note_of_what_was_mounted_is_no_leave_to_copy_below_the_mount_point() {
     let site = Site::new();
     let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
-    let line = format!("$DW_JOB_STRIPED/result {}\n", site.pfs("lustre/result").display());
-    fs::write(site.pfs("list"), line).unwrap();
-    let spec = site.spec(Direction::Out, StageKind::List, "list", "");
-    assert_eq!(site.run(&spec).state, StageState::Failed, "there is nothing to copy yet");
-    fs::write(site.buffer("result"), "of the job").unwrap();
-    run("umount", &[mount.0.to_str().unwrap()]);
+    let spec = listed_before_it_was_away(&site, &mount);
     let journal = site.path().join("journal");
     let whole = fs::read(&journal).unwrap();
     let record = whole.windows(9).position(|bytes| bytes == b"\"mounted\"").unwrap();
