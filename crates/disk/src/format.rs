@@ -80,11 +80,13 @@ pub fn decode<T: DeserializeOwned>(text: &[u8], known: u32) -> Result<T, FormatE
     let expected = fields.remove(SUM);
     let found = sum_of(&fields)?;
     let format = fields.remove(FORMAT).and_then(|format| format.as_u64());
-    match (format, &expected) {
-        (Some(found), _) if found > u64::from(known) => Err(FormatError::Newer { found, known }),
-        (_, Some(expected)) if *expected != found => {
-            Err(FormatError::Sum { expected: expected.to_string(), found })
+    match (expected, format) {
+        // Before the format: a bit that flipped in that does not make a newer Forebay of the disk.
+        (Some(expected), _) if expected != found => {
+            let expected = expected.as_str().unwrap_or_default().to_owned();
+            Err(FormatError::Sum { expected, found })
         }
+        (_, Some(found)) if found > u64::from(known) => Err(FormatError::Newer { found, known }),
         _ => {
             let content = fields.remove(CONTENT).filter(|_| fields.is_empty());
             Ok(serde_json::from_value(content.unwrap_or(Value::Object(fields)))?)
@@ -121,6 +123,9 @@ mod tests {
     fn a_bit_that_flips_anywhere_is_seen_or_changes_nothing() {
         let value = BTreeMap::from([("lacking".to_owned(), vec![3_u32, 17]), ("whole".to_owned(), vec![])]);
         let text = encode(&value, 1).unwrap();
+        let newer = String::from_utf8_lossy(&text).replace("\"format\":1", "\"format\":3");
+        let read = decode::<BTreeMap<String, Value>>(newer.as_bytes(), 1);
+        assert!(matches!(read, Err(FormatError::Sum { .. })), "it is blamed on a newer Forebay: {read:?}");
         for place in 0..text.len() * 8 {
             let mut damaged = text.clone();
             damaged[place / 8] ^= 1 << (place % 8);

@@ -24,14 +24,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Attr, Errno, Names as _, Result};
+use disk::mount_table::KIND;
 use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
-use fuse::backing::BackingId;
-use fuse::device::Device;
 use fuse::mount::Options;
 use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
+use fuse::{backing::BackingId, device::Device};
 
 use crate::ledger::Ledger;
 use crate::namespace::Namespace;
@@ -106,7 +106,7 @@ pub fn mount(
 ) -> io::Result<Mounted> {
     let privileged = rustix::process::geteuid().is_root();
     // An ordinary user may not let others in (unless fuse.conf says so), and on one machine nobody else needs to.
-    let options = Options { name, kind: "forebay", allow_other: privileged, max_read: REQUEST_BYTES_MAX };
+    let options = Options { name, kind: KIND, allow_other: privileged, max_read: REQUEST_BYTES_MAX };
     let device = fuse::mount::mount(mountpoint, &options)?;
     let caches = namespace.client().sharing().owns_contents();
     let served = agree(&namespace, &device, privileged).and_then(|negotiated| {

@@ -5,7 +5,8 @@
 //! by another's. Requests are counted by their user, once it is known; further ones wait for his earlier ones. A
 //! service's own user, root, and those who are configured (a workload manager) are not counted: they wait for nobody.
 //!
-//! **Invariant:** a connection whose request is being answered is not closed for another one.
+//! **Invariant:** a connection is not closed for another one while its request is being answered, once it is known
+//! whose that is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

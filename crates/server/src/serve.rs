@@ -149,6 +149,8 @@ async fn take_all(socket: Socket, answers: Arc<Answers>, mut stopping: watch::Re
                         open.spawn(Arc::clone(&answers).hold(stream, place, caller, seen.clone()));
                     }
                 }
+                // Somebody hung up before: nobody else waits for that.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
