@@ -61,8 +61,13 @@ fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer
     let hangs = slow.join().unwrap();
     asking.send(8, &Request::Ping, &[]).unwrap();
     std::fs::write(&file, with(&text, "i1", FragmentIndex(0), &address("d")).unwrap()).unwrap();
+    // Else it would be waited for as long as it hangs.
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(15));
+        drop(hangs);
+    });
     let error = asking.receive::<Reply>().unwrap_err();
+    assert!(!ends.is_finished(), "{error}");
     assert_eq!(error.to_string(), "it is on node d now");
-    drop(hangs);
     std::fs::remove_dir_all(&folder).unwrap();
 }
