@@ -1,7 +1,7 @@
 //! What control knows across restarts: one SQLite database, one file here per table.
 //!
 //! **Invariant:** what a restart needs is committed before it is acted on. A committed change survives the death of any
-//! process, and a power loss: each commit syncs the write-ahead log.
+//! process, and a power loss: each commit syncs the database. A bit that flips in a row is seen at the next start.
 
 pub(crate) mod activations;
 pub(crate) mod counters;
@@ -13,6 +13,7 @@ pub(crate) mod nodes;
 pub(crate) mod numbers;
 pub(crate) mod registrations;
 pub(crate) mod sessions;
+mod sums;
 mod text;
 pub(crate) mod timings;
 pub(crate) mod transfers;
@@ -26,7 +27,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 18] = [
+const MIGRATIONS: [&str; 19] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -45,6 +46,7 @@ const MIGRATIONS: [&str; 18] = [
     include_str!("migrations/16.sql"),
     include_str!("migrations/17.sql"),
     include_str!("migrations/18.sql"),
+    include_str!("migrations/19.sql"),
 ];
 
 /// Why the state cannot be read or written.
@@ -119,6 +121,7 @@ impl Database {
         connection.pragma_update(None, "foreign_keys", false)?;
         migrate(&mut connection, path)?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        sums::keep(&connection)?;
         Ok(Database { connection: Arc::new(Mutex::new(connection)), room })
     }
 
@@ -155,12 +158,20 @@ fn transact<R>(connection: &mut Connection, work: impl Fn(&Transaction<'_>) -> R
     Ok(result)
 }
 
-/// Whether its tables and indexes fit together: nothing is done in the name of a damaged one.
+/// Whether its tables and indexes fit together, and each row is as it was written: nothing is done in the name of a
+/// damaged one.
 fn check(connection: &Connection, path: &Path) -> Result<()> {
     let damaged = |found: String| StateError::Damaged { path: path.into(), found };
-    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
-        Ok(found) if found == "ok" => Ok(()),
-        Ok(found) => Err(damaged(found)),
+    let prepared = sums::prepare(connection);
+    let checked =
+        prepared.and_then(|()| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)));
+    let found = checked.and_then(|found: String| match found.as_str() {
+        "ok" => sums::find_damaged(connection),
+        _ => Ok(Some(found)),
+    });
+    match found {
+        Ok(None) => Ok(()),
+        Ok(Some(found)) => Err(damaged(found)),
         Err(error) => match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
                 Err(damaged(error.to_string()))
@@ -178,6 +189,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     for (index, step) in MIGRATIONS.iter().enumerate().skip(found) {
         let tx = connection.transaction()?;
         tx.execute_batch(step)?;
+        sums::renew(&tx)?;
         tx.pragma_update(None, "user_version", index + 1)?;
         tx.commit()?;
     }

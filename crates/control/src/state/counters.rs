@@ -22,7 +22,7 @@ pub(crate) fn next(tx: &Transaction<'_>, counter: Counter) -> Result<u64> {
         Counter::Token => "token",
         Counter::Instance => "instance",
     };
-    let sql =
-        "INSERT INTO counters VALUES (?1, 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value";
+    let sql = "INSERT INTO counters (name, value) VALUES (?1, 1)
+        ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value";
     Ok(tx.query_row(sql, params![name], |row| row.get(0))?)
 }

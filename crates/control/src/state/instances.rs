@@ -172,7 +172,7 @@ pub(crate) fn add_private_namespaces(
     token: &str,
     nodes: &[String],
 ) -> Result<Vec<(String, u32)>> {
-    let sql = "INSERT OR IGNORE INTO private_namespaces
+    let sql = "INSERT OR IGNORE INTO private_namespaces (token, node, id)
          SELECT ?1, ?2, COALESCE(MAX(id) + 1, ?3) FROM private_namespaces WHERE token = ?1";
     for node in nodes {
         tx.execute(sql, params![token, node, PRIVATE_FIRST])?;

@@ -58,7 +58,10 @@ impl Kind {
 /// The database's.
 pub(crate) fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
     let Leftover { node, kind, id } = leftover;
-    tx.execute("INSERT OR IGNORE INTO leftovers VALUES (?1, ?2, ?3)", params![node, kind.word(), id])?;
+    tx.execute(
+        "INSERT OR IGNORE INTO leftovers (node, kind, id) VALUES (?1, ?2, ?3)",
+        params![node, kind.word(), id],
+    )?;
     Ok(())
 }
 
