@@ -9,8 +9,7 @@ fn head(audience: &str, method: &str, path: &str) -> String {
 }
 
 fn digest(body: &[u8]) -> String {
-    let hash: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-    hash + "\n"
+    wire::hex::encode(&Sha256::digest(body)) + "\n"
 }
 
 /// The payload of the credential for a request.

@@ -83,8 +83,7 @@ impl Challenge {
     pub fn new(audience: &str) -> io::Result<Challenge> {
         let mut bytes = [0; NONCE_DIGITS / 2];
         getrandom::fill(&mut bytes)?;
-        let nonce = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Challenge { audience: audience.to_owned(), nonce })
+        Ok(Challenge { audience: audience.to_owned(), nonce: wire::hex::encode(&bytes) })
     }
 
     /// How the service is asked.

@@ -126,5 +126,5 @@ pub(crate) fn now_unix() -> u64 {
 pub(crate) fn new_key() -> Result<String, ApiError> {
     let mut key = [0u8; 32];
     getrandom::fill(&mut key).map_err(|e| bug(ErrorCode::NoRandom, format!("draw a random key: {e}")))?;
-    Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(wire::hex::encode(&key))
 }

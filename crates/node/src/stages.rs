@@ -17,7 +17,7 @@ use daemon::error::{bug, site, user};
 use model::phase::StageState;
 use tokio::sync::watch;
 use wire::control::{ApiError, ErrorCode, StageStatus};
-use wire::node::{NamespaceTarget, StageControl, StageSpec};
+use wire::node::{StageControl, StageSpec};
 
 use crate::folder::of_id;
 use crate::keep;
@@ -284,10 +284,11 @@ async fn on_disk(work: impl FnOnce() -> Result<(), ApiError> + Send + 'static) -
 }
 
 /// Whether a stage is asked for again: what is mounted for it may not have been known before, and each time that it is
-/// asked for its credential is a new one.
+/// asked for its credential and its ticket are new ones.
 fn is_same(old: &StageSpec, new: &StageSpec) -> bool {
-    let target = NamespaceTarget { credential: old.target.credential.clone(), ..new.target.clone() };
-    *old == StageSpec { pfs_mounts: old.pfs_mounts.clone(), target, ..new.clone() }
+    let mut new = StageSpec { pfs_mounts: old.pfs_mounts.clone(), ticket: old.ticket.clone(), ..new.clone() };
+    new.target.credential.clone_from(&old.target.credential);
+    *old == new
 }
 
 fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {

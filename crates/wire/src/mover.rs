@@ -4,42 +4,11 @@
 //!
 //! Both come from one installation: the data path's version, which the handshake compared, is theirs too.
 
-use std::fmt::Write;
-
-use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
-use crate::data::connection::encode;
-use crate::data::hello::Key;
 use crate::data::{Attr, Time};
-use crate::node::{StageSpec, Verify};
+use crate::node::Verify;
 use crate::stages::Side;
-
-/// What control gives with a stage to the node that coordinates it, so that the nodes of the buffer's other fragments
-/// copy for it with its owner's rights. Whoever only has the buffer's key cannot make one. In hexadecimal.
-pub fn ticket(stage_key: &Key, stage: &StageSpec) -> String {
-    let bytes = mac(stage_key, stage).finalize().into_bytes();
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all");
-        text
-    })
-}
-
-/// Whether the stage's ticket is one that [`ticket`] made for it.
-pub fn has_ticket(stage_key: &Key, stage: &StageSpec) -> bool {
-    let given = Key::from_hex(&stage.ticket);
-    given.is_some_and(|given| mac(stage_key, stage).verify_slice(given.bytes()).is_ok())
-}
-
-/// Over what decides whose rights are taken on, and for which buffer.
-fn mac(stage_key: &Key, stage: &StageSpec) -> Hmac<Sha256> {
-    let (target, owner) = (&stage.target, &stage.owner);
-    let mut mac = stage_key.hmac();
-    mac.update(b"stage");
-    mac.update(&encode(&(&stage.id, &target.instance, target.namespace, owner.uid, owner.gid)));
-    mac
-}
 
 /// What a mover is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,66 +155,4 @@ pub enum Cause {
     Changed,
     /// The mover stops.
     Stopped,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use model::phase::{Direction, StageKind};
-    use model::stripe::Layout;
-
-    use super::*;
-    use crate::node::{NamespaceTarget, StagePolicy};
-    use crate::owner::Owner;
-    use model::FragmentIndex;
-
-    fn stage() -> StageSpec {
-        let target = NamespaceTarget {
-            instance: "i1".into(),
-            namespace: 0,
-            credential: None,
-            layout: Layout::striped(2),
-            home: FragmentIndex(0),
-            nodes: Vec::new(),
-            grace_ms: 0,
-        };
-        StageSpec {
-            id: "1.0".into(),
-            direction: Direction::Out,
-            kind: StageKind::Directory,
-            pfs_path: PathBuf::new(),
-            buffer_path: String::new(),
-            buffer_name: String::new(),
-            source: String::new(),
-            destination: String::new(),
-            target,
-            owner: Owner { uid: 1000, gid: 100 },
-            pairs: Vec::new(),
-            pfs_mounts: Vec::new(),
-            source_ino: None,
-            policy: StagePolicy::default(),
-            ticket: String::new(),
-        }
-    }
-
-    #[test]
-    fn a_ticket_is_good_for_its_stage_buffer_and_owner_alone() {
-        let [key, other] = ["ab", "cd"].map(|digits| Key::from_hex(&digits.repeat(32)).unwrap());
-        let good = StageSpec { ticket: ticket(&key, &stage()), ..stage() };
-        assert!(has_ticket(&key, &good));
-        assert!(!has_ticket(&other, &good));
-        assert!(!has_ticket(&key, &stage()), "none at all");
-        let other_buffer = NamespaceTarget { instance: "i2".into(), ..good.target.clone() };
-        let other_namespace = NamespaceTarget { namespace: 1, ..good.target.clone() };
-        for wrong in [
-            StageSpec { id: "2.0".into(), ..good.clone() },
-            StageSpec { owner: Owner { uid: 0, gid: 100 }, ..good.clone() },
-            StageSpec { owner: Owner { uid: 1000, gid: 0 }, ..good.clone() },
-            StageSpec { target: other_buffer, ..good.clone() },
-            StageSpec { target: other_namespace, ..good.clone() },
-        ] {
-            assert!(!has_ticket(&key, &wrong), "{wrong:?}");
-        }
-    }
 }

@@ -111,10 +111,10 @@ pub struct FragmentSpec {
     pub volume: VolumeKind,
     /// The instance's key, 64 hexadecimal digits: whoever has it may use the instance's data path.
     pub key: String,
-    /// What proves that control gave a stage, 64 hexadecimal digits: only nodes that store have it, and not those that
-    /// mount. Empty: no other node's stages are helped here.
+    /// Tells whether control gave a stage, 64 hexadecimal digits: see [`ticket`](crate::ticket). Empty, as before there
+    /// was one: no other node's stages are helped here.
     #[serde(default)]
-    pub stage_key: String,
+    pub stage_verifier: String,
     /// Every fragment's node, in order; this one's too.
     pub peers: Vec<StorageAddress>,
     /// The namespaces in the instance.
@@ -145,7 +145,7 @@ impl Default for FragmentSpec {
             capacity_bytes: 0,
             volume: VolumeKind::Directory,
             key: String::new(),
-            stage_key: String::new(),
+            stage_verifier: String::new(),
             peers: Vec::new(),
             namespaces: Vec::new(),
             grace_ms: GRACE_MS,

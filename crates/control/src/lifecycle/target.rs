@@ -8,10 +8,10 @@ use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
 use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
-use wire::mover;
 use wire::node::{
     FragmentSpec, GRACE_MS, Missing, NamespaceSpec, NamespaceTarget, StageSpec, StorageAddress,
 };
+use wire::ticket;
 
 use crate::app::App;
 use crate::site::Site;
@@ -114,7 +114,9 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
         capacity_bytes: instance.capacity_bytes / count.max(1),
         volume: instance.volume,
         key: instance.key.clone(),
-        stage_key: instance.stage_key.clone(),
+        stage_verifier: Key::from_hex(&instance.stage_key)
+            .map(|key| ticket::verifier(&key))
+            .unwrap_or_default(),
         peers: usable(site, peers),
         namespaces: namespaces(of),
         grace_ms: grace_ms(site),
@@ -141,7 +143,7 @@ pub(crate) fn homes(site: &impl Site, of: &Described, place: FragmentIndex) -> V
 
 /// Lets the node that coordinates a stage of this instance have its other nodes help.
 pub(crate) fn with_ticket(instance: &Instance, stage: StageSpec) -> StageSpec {
-    let ticket = Key::from_hex(&instance.stage_key).map(|key| mover::ticket(&key, &stage));
+    let ticket = Key::from_hex(&instance.stage_key).map(|key| ticket::issue(&key, &stage));
     StageSpec { ticket: ticket.unwrap_or_default(), ..stage }
 }
 

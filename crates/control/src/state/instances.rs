@@ -16,8 +16,8 @@ pub(crate) struct Instance {
     pub id: String,
     /// Its key, 64 hexadecimal digits.
     pub key: String,
-    /// What proves to its nodes that control gave a stage, 64 hexadecimal digits; empty in an instance that was made
-    /// before there was one.
+    /// Signs the tickets of its stages, 64 hexadecimal digits: no node ever has it. Empty in an instance that was
+    /// made before there was one.
     pub stage_key: String,
     /// Bytes asked for.
     pub requested_bytes: u64,

@@ -10,8 +10,9 @@ use client::Client;
 use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
 use wire::data::{Attr, Connection, Stream};
-use wire::mover::{self, Answer, Known, Made, Order, Outcome, Part, WholeFile};
+use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StageSpec};
+use wire::ticket::{self, TicketError};
 
 use super::record::{self, bytes, path};
 use crate::batch;
@@ -102,10 +103,9 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     let known = known.ok_or("it does not have the namespace")?;
     // A node that stores has the buffer's key. That makes it no user of the PFS: control must have given the stage.
     let is_of_this = (&spec.target.instance, spec.target.namespace) == (&fragment.instance, namespace);
-    let key = Key::from_hex(&fragment.stage_key);
-    if !is_of_this || !key.is_some_and(|key| mover::has_ticket(&key, &spec)) {
-        return Err("who asks cannot show that control gave him this stage".to_owned());
-    }
+    let checked =
+        if is_of_this { ticket::check(&fragment.stage_verifier, &spec) } else { Err(TicketError::NotOfThis) };
+    checked.map_err(|error| error.to_string())?;
     if spec.owner.uid == 0 && !as_root {
         let why = "it does not copy with root's rights for other nodes (movers_as_root in its configuration)";
         return Err(why.to_owned());

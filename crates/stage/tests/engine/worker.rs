@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use stage::monitor::Monitor;
 use wire::control::{ErrorCode, Owner, Side, StageStatus, VolumeKind};
 use wire::data::hello::Key;
-use wire::mover;
 use wire::node::{StageSpec, Verify};
+use wire::ticket;
 
 use crate::support::Site;
 use crate::support::cluster::{Cluster, STAGE_KEY};
@@ -43,7 +43,7 @@ impl Work {
         let spec = self.site.spec(direction, StageKind::Directory, pfs, buffer);
         let spec = StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec };
         let key = Key::from_hex(STAGE_KEY).unwrap();
-        StageSpec { ticket: mover::ticket(&key, &spec), ..spec }
+        StageSpec { ticket: ticket::issue(&key, &spec), ..spec }
     }
 
     fn start(&self, spec: &StageSpec) -> Child {

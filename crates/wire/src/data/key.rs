@@ -1,13 +1,12 @@
 //! Keys of instances, and secrets that are made of them.
 
-use std::fmt::Write;
-
 use hmac::{Hmac, KeyInit, Mac};
 use model::SessionId;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::connection::encode;
+use crate::hex;
 
 /// An instance's key, or a secret that was made of it. In text 64 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,16 +16,7 @@ pub struct Key([u8; 32]);
 impl Key {
     /// Reads 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Key> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 {
-            return None;
-        }
-        let mut key = [0; 32];
-        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
-            let pair = std::str::from_utf8(pair).ok()?;
-            *byte = u8::from_str_radix(pair, 16).ok()?;
-        }
-        Some(Key(key))
+        hex::decode(text).map(Key)
     }
 
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Key {
@@ -62,10 +52,7 @@ impl TryFrom<String> for Key {
 
 impl From<Key> for String {
     fn from(key: Key) -> String {
-        key.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("a string takes all");
-            text
-        })
+        hex::encode(&key.0)
     }
 }
 

@@ -47,8 +47,8 @@ pub struct StageSpec {
     /// How it is done.
     #[serde(default)]
     pub policy: StagePolicy,
-    /// Proves to the buffer's other nodes that control gave this stage to whoever shows it: see `mover::ticket`. Empty:
-    /// they do not help.
+    /// Proves to the buffer's other nodes that control gave this stage to whoever shows it: see
+    /// [`ticket`](crate::ticket). Empty: they do not help.
     #[serde(default)]
     pub ticket: String,
 }

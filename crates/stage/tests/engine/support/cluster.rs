@@ -17,6 +17,7 @@ use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StagePace, StorageAddress};
+use wire::ticket;
 
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
@@ -106,7 +107,7 @@ impl Cluster {
                 capacity_bytes,
                 volume,
                 key: KEY.into(),
-                stage_key: STAGE_KEY.into(),
+                stage_verifier: ticket::verifier(&Key::from_hex(STAGE_KEY).unwrap()),
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
                 missing: wire::node::Missing::Made,
