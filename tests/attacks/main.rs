@@ -9,6 +9,7 @@ mod crowds;
 mod impostors;
 mod shared_buffers;
 mod site;
+mod swapped;
 
 use tests::runner::Runner;
 
@@ -23,6 +24,8 @@ const TOGETHER: &[Test] = &[
     ("what_others_own_in_a_shared_buffer_is_not_replaced_by_a_stage_in", shared_buffers::staged_in),
     ("a_stage_on_demand_has_the_rights_of_who_asked_for_it", shared_buffers::on_demand),
     ("groups_and_access_lists_let_stages_in", shared_buffers::let_in),
+    ("a_link_in_the_place_of_a_folder_leads_no_stage_out_elsewhere", swapped::staged_out),
+    ("a_link_in_the_place_of_a_folder_leads_no_stage_in_elsewhere", swapped::staged_in),
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
 ];
 

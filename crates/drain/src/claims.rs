@@ -13,6 +13,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use disk::below::Root;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// The end of a claims file's name.
@@ -45,7 +47,8 @@ impl Claims {
     /// The file cannot be made.
     pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
         let own = folder.join(format!("{host}{SUFFIX}"));
-        let file = File::options().append(true).create(true).open(&own)?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+        let file = File::from(Root::at(folder).open(&own, flags, Mode::from_raw_mode(0o666))?);
         let state = State { file, kept, others: HashMap::new() };
         Ok(Claims { folder: folder.to_owned(), own, state: Mutex::new(state) })
     }
@@ -115,7 +118,8 @@ impl Claims {
 impl Host {
     /// Takes in what was appended since.
     fn read(&mut self, path: &Path) -> std::io::Result<()> {
-        let mut file = File::open(path)?;
+        let root = Root::at(path.parent().unwrap_or(path));
+        let mut file = File::from(root.open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
         file.seek(SeekFrom::Start(self.offset))?;
         let mut new = String::new();
         file.read_to_string(&mut new)?;

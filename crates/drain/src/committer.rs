@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use disk::below::{Place, Root};
 use model::phase::Direction;
 use rustix::fs::{AtFlags, unlinkat};
 use stage::fault::Fault;
 
-use crate::below::{self, Place};
 use crate::drain::{Drain, State};
 use crate::generation::Kind;
 use crate::ledger::{Landed, Ledger};
@@ -146,7 +146,7 @@ impl Drain {
                 self.let_go(&trace.target);
                 continue;
             }
-            match placed::remove(&self.to, &trace.target, placed) {
+            match placed::remove(&Root::at(&self.to), &trace.target, placed) {
                 Ok(Removal::Kept(why)) => {
                     self.let_go(&trace.target);
                     self.log_kept(path, trace, why);
@@ -192,7 +192,7 @@ impl Drain {
                 self.top.find(folder).map(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder));
             let remove = |place: Place| unlinkat(&place.folder, &place.name, AtFlags::REMOVEDIR);
             // Not empty: that is the end of it.
-            if is_folder != Ok(false) || below::reach(&self.to, there).and_then(remove).is_err() {
+            if is_folder != Ok(false) || Root::at(&self.to).reach(there).and_then(remove).is_err() {
                 return;
             }
             self.copier.publisher.forget_folder(there);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use disk::below::Root;
 use model::phase::Direction;
 use rustix::io::Errno;
 use stage::fault::{Cause, Fault};
@@ -12,7 +13,6 @@ use stage::tree::Tree;
 use wire::control::Side;
 use wire::data::Attr;
 
-use crate::below;
 use crate::closed::{Writers, writers};
 use crate::generation::{Generation, Kind, Seen, TICK};
 use crate::ledger::Landed;
@@ -30,8 +30,9 @@ pub(crate) struct Copier {
     pub publisher: Publisher,
     /// The file system that it is made on.
     pub(crate) pfs: Pfs,
-    /// What is drained.
+    /// What is drained: its folder, and the files below.
     pub(crate) top: Arc<Top>,
+    pub(crate) source: Arc<Source>,
     /// Where it is drained to.
     pub to: PathBuf,
 }
@@ -101,7 +102,7 @@ impl Copier {
 
     /// Publishes this version of the file or none: see [`Source`].
     fn publish(&self, source: &Path, version: &Generation, target: &Path) -> Result<Option<u32>, Fault> {
-        let found = Source.find(source).and_then(|found| match is_version(&found.attr, version) {
+        let found = self.source.find(source).and_then(|found| match is_version(&found.attr, version) {
             true => Ok(found),
             false => Err(Errno::STALE),
         });
@@ -119,7 +120,7 @@ impl Copier {
         if fault.side == Side::Pfs && fault.errno() == Some(Errno::NOTDIR) {
             // What was a folder when it was looked at may be none now.
             target.ancestors().skip(1).for_each(|folder| self.publisher.forget_folder(folder));
-            if let Some(obstacle) = below::obstacle(&self.to, target) {
+            if let Some(obstacle) = Root::at(&self.to).obstacle(target) {
                 return Outcome::Blocked(obstacle);
             }
         }
@@ -159,7 +160,12 @@ fn is_open(top: &Top, source: &Path, seen: &Seen) -> bool {
     if seen.kind != Kind::File {
         return false;
     }
-    match writers(source) {
+    let place = match top.place(source) {
+        Ok(place) => place,
+        // Whoever copies it says why that does not work.
+        Err(_) => return false,
+    };
+    match writers(&place.path()) {
         Ok(Writers::None) => false,
         Ok(Writers::Some) => true,
         Ok(Writers::Unknown) => !is_quiet(top, source, seen),

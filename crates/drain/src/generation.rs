@@ -7,11 +7,10 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use disk::below::Root;
 use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-
-use crate::below;
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).
 pub(crate) const TICK: Duration = Duration::from_millis(20);
@@ -94,9 +93,9 @@ impl Generation {
 ///
 /// # Errors
 /// Of `openat` and `statx`.
-pub(crate) fn look(root: &Path, path: &Path) -> rustix::io::Result<Seen> {
+pub(crate) fn look(root: &Root, path: &Path) -> rustix::io::Result<Seen> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let place = below::reach(root, path)?;
+    let place = root.reach(path)?;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = rustix::fs::statx(&place.folder, &place.name, flags, wanted)?;
     let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -120,7 +119,7 @@ pub(crate) fn look(root: &Path, path: &Path) -> rustix::io::Result<Seen> {
 ///
 /// # Errors
 /// As of [`look`], other than that there is nothing.
-pub(crate) fn find(root: &Path, path: &Path) -> rustix::io::Result<Option<Seen>> {
+pub(crate) fn find(root: &Root, path: &Path) -> rustix::io::Result<Option<Seen>> {
     match look(root, path) {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         seen => seen.map(Some),

@@ -17,7 +17,6 @@
 
 mod alone;
 mod attend;
-mod below;
 pub mod bound;
 mod burst;
 mod claims;

@@ -14,11 +14,14 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use disk::below::Root;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::status::Trouble;
@@ -169,14 +172,14 @@ impl Logs {
 
 impl Log {
     fn open(path: &Path) -> std::io::Result<Log> {
-        let mut options = File::options();
-        options.read(true).append(true).create(true).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(path).map_err(|error| {
-            let is_link = error.raw_os_error() == Some(libc::ELOOP);
-            let advice = if is_link { " (it is a symbolic link; move it away)" } else { "" };
+        let root = Root::at(path.parent().unwrap_or(path));
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        let file = root.open(path, flags, Mode::from_raw_mode(0o666)).map_err(|errno| {
+            let advice = if errno == Errno::LOOP { " (it is a symbolic link; move it away)" } else { "" };
+            let error = std::io::Error::from(errno);
             std::io::Error::new(error.kind(), format!("open {}: {error}{advice}", path.display()))
         })?;
-        Ok(Log { file, lines: Vec::new(), torn: false })
+        Ok(Log { file: File::from(file), lines: Vec::new(), torn: false })
     }
 
     /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use disk::below::Root;
+use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use crate::below;
 use crate::generation::{Seen, Stamp, find};
 
 /// Bytes that are read at once.
@@ -72,10 +72,8 @@ impl Placed {
 ///
 /// # Errors
 /// The PFS's.
-pub(crate) fn sum_of(root: &Path, target: &Path) -> std::io::Result<u32> {
-    let place = below::reach(root, target)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(openat(&place.folder, &place.name, flags, Mode::empty())?);
+pub(crate) fn sum_of(root: &Root, target: &Path) -> std::io::Result<u32> {
+    let mut file = File::from(root.open(target, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
     let (mut sum, mut buffer) = (0, vec![0; SUM_AT_ONCE]);
     loop {
         match file.read(&mut buffer)? {
@@ -89,14 +87,14 @@ pub(crate) fn sum_of(root: &Path, target: &Path) -> std::io::Result<u32> {
 ///
 /// # Errors
 /// The PFS's.
-pub(crate) fn remove(root: &Path, target: &Path, placed: Option<Placed>) -> rustix::io::Result<Removal> {
+pub(crate) fn remove(root: &Root, target: &Path, placed: Option<Placed>) -> rustix::io::Result<Removal> {
     let Some(there) = find(root, target)? else { return Ok(Removal::Removed) };
     let differs =
         placed.map_or(Some("nothing is noted of what this drain put there"), |it| it.differs(&there));
     if let Some(why) = differs {
         return Ok(Removal::Kept(why));
     }
-    let place = below::reach(root, target)?;
+    let place = root.reach(target)?;
     unlinkat(&place.folder, &place.name, AtFlags::empty())?;
     Ok(Removal::Removed)
 }
@@ -109,7 +107,7 @@ mod tests {
     #[test]
     fn only_what_was_put_there_and_is_as_it_was_goes() {
         let folder = tempfile::tempdir().unwrap();
-        let (root, name, path) = (folder.path(), Path::new("a"), folder.path().join("a"));
+        let (root, name, path) = (&Root::at(folder.path()), Path::new("a"), folder.path().join("a"));
         std::fs::write(&path, "text").unwrap();
         let seen = look(root, name).unwrap();
         let (before, now) = (Placed::before(&seen), Placed::now(&seen));

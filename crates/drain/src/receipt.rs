@@ -8,14 +8,15 @@
 //! who waits for all of them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use disk::below::Root;
 use serde::Serialize;
 
-use crate::below;
 use crate::rendezvous::{Files, RECEIPT, Rendezvous};
 use crate::status::Status;
 
@@ -59,12 +60,13 @@ impl Rendezvous {
         }
         text += "\n";
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let draft = self.folder().join(format!("receipt.{host}.{}.tmp", std::process::id()));
-        let mut file = below::create(self.folder(), &draft)?;
+        let draft = OsString::from(format!("receipt.{host}.{}.tmp", std::process::id()));
+        let place = Root::at(self.folder()).reach(&path)?;
+        let mut file = place.create(&draft)?;
         file.write_all(text.as_bytes())?;
         // What it says must still be said after a power loss.
         file.sync_all()?;
-        std::fs::rename(&draft, &path)?;
+        place.replace_with(&draft)?;
         File::open(self.folder())?.sync_all()?;
         Ok(path)
     }

@@ -10,15 +10,16 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use disk::below::Root;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::below;
 use crate::status::{Answer, Status, now_ms};
 
 /// How long a silent drainer counts as alive.
@@ -57,7 +58,7 @@ impl Rendezvous {
     pub fn make(&self, to: &Path) -> anyhow::Result<()> {
         for folder in ["requests", "answers"] {
             let path = self.folder.join(folder);
-            let made = below::make_folders(to, &path);
+            let made = Root::at(to).make_folders(&path);
             made.with_context(|| format!("make the folder {}, of folders and no links", path.display()))?;
         }
         Ok(())
@@ -195,17 +196,17 @@ fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
 
 /// Replaces a file as a whole, also where the node loses its power meanwhile.
 fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
-    let temporary = temporary(path);
-    let mut file = below::create(path.parent().unwrap_or(path), &temporary)?;
+    let (place, temporary) = (Root::at(path.parent().unwrap_or(path)).reach(path)?, temporary(path));
+    let mut file = place.create(&temporary)?;
     file.write_all(&serde_json::to_vec(value)?)?;
     file.sync_all()?;
-    std::fs::rename(&temporary, path)
+    Ok(place.replace_with(&temporary)?)
 }
 
-/// Where the next contents of `path` are written. No host's name begins with a dot, and each host's is another.
-fn temporary(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.new"))
+/// What the next contents of `path` are called while they are written. No host's name begins with a dot, and each
+/// host's is another.
+fn temporary(path: &Path) -> OsString {
+    format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()).into()
 }
 
 fn is_temporary(path: &Path) -> bool {

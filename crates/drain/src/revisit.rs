@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use disk::below::Root;
 use rustix::io::Errno;
 
 use crate::drain::Drain;
@@ -85,7 +86,7 @@ impl Drain {
 
     /// What has the name on the PFS that was given to the copy of `path`.
     fn there(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
-        let Some(seen) = find(&self.to, &landed.target)? else { return Ok(There::Nothing) };
+        let Some(seen) = find(&Root::at(&self.to), &landed.target)? else { return Ok(There::Nothing) };
         let (placed, is_begun) = {
             let ledger = &self.lock().ledger;
             (ledger.placed(&landed.target), ledger.traces(path).len() > 1)
@@ -99,7 +100,7 @@ impl Drain {
         // It was touched, or nothing is noted of it: what it holds must tell, unless it may be a version that was begun
         // since.
         let Some(expected) = landed.crc32c.filter(|_| !is_begun) else { return Ok(There::It) };
-        let found = sum_of(&self.to, &landed.target);
+        let found = sum_of(&Root::at(&self.to), &landed.target);
         let found = found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         if found != expected {
             return Ok(There::Another("it was changed there"));

@@ -185,6 +185,8 @@ pub fn own_host() -> String {
 
 /// Where the drainers of a session meet: the one that is named, else that of this job.
 pub fn rendezvous(to: &Path, named: Option<&str>) -> PathBuf {
+    // Once through the user's links, if there are some: what is below is reached through none.
+    let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
     to.join(OWN_FOLDER).join(session(named))
 }
 

@@ -17,8 +17,18 @@ use stage::version::{self, Version};
 use wire::control::Side;
 use wire::data::Attr;
 
-/// Files on this node.
-pub(crate) struct Source;
+/// Files on this node, below the folder that is drained.
+pub(crate) struct Source(Pfs);
+
+impl Source {
+    /// Those below `top`, which is held.
+    pub(crate) fn of(top: &Path) -> Source {
+        let files = Pfs::default();
+        // One that cannot be reached now is an error of every file.
+        let _later = files.enter(top);
+        Source(files)
+    }
+}
 
 impl Tree for Source {
     fn side(&self) -> Side {
@@ -26,25 +36,25 @@ impl Tree for Source {
     }
 
     fn show(&self, path: &Path) -> String {
-        Pfs.show(path)
+        self.0.show(path)
     }
 
     // The flash is this host's, and so is its clock.
     fn find(&self, path: &Path) -> Result<Found> {
-        let found = Pfs.find(path)?;
+        let found = self.0.find(path)?;
         Ok(Found { since: version::since(&found.attr), ..found })
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
-        Pfs.locate(path)
+        self.0.locate(path)
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
-        Pfs.list(folder)
+        self.0.list(folder)
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        let opened = Pfs.open_file(file)?;
+        let opened = self.0.open_file(file)?;
         settled(opened.sync())?;
         let attr = opened.attributes()?;
         if Version::of(&attr) != Version::of(&file.attr) {
@@ -57,11 +67,11 @@ impl Tree for Source {
 
 impl tree::Source for Source {
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        Pfs.read_link(link)
+        self.0.read_link(link)
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        Pfs.xattrs(entry)
+        self.0.xattrs(entry)
     }
 }
 

@@ -52,7 +52,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let pfs = Pfs::open(&state, &settings.to)?;
     make_target(&settings.to)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
-    Rendezvous::new(settings.rendezvous()).make(&settings.to)?;
+    Rendezvous::new(settings.rendezvous()).make(&whole(&settings.to)?)?;
     let drain = Arc::new(open(settings, &state, pfs, limit)?);
     leave_request(settings, &state)?;
     drain.complete_log();
@@ -127,18 +127,18 @@ fn ends(settings: &Settings) -> anyhow::Result<(PathBuf, PathBuf)> {
 fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
     let (from, to) = ends(settings)?;
     let top = Arc::new(Top::open(&from).with_context(|| format!("open {}", from.display()))?);
-    let (host, folder) = (settings.host(), settings.rendezvous());
+    let (host, folder, source) = (settings.host(), settings.rendezvous(), Arc::new(Source::of(&from)));
     let ledger = bound::open(state, &from, &to, &settings.session())?;
     let claims = claims(settings, &ledger)?;
     let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
     let publisher = Publisher::open(
         &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
         &state.join("remarks"),
-        Arc::new(Source),
+        source.clone(),
         Arc::new(target(&to, claims.clone(), &shared)),
     )?;
     publisher.pace().limit(limit);
-    let copier = Copier { publisher, pfs, top: Arc::clone(&top), to: to.clone() };
+    let copier = Copier { publisher, pfs, source, top: Arc::clone(&top), to: to.clone() };
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),

@@ -3,19 +3,15 @@
 //! **Invariant:** where another is at its path now, or none (it was renamed, removed, or its file system unmounted),
 //! every question is answered by an error, never by "there is nothing".
 
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use disk::below::{Place, Root};
 use rustix::io::Errno;
 
 use crate::generation::{self, Seen, Stamp};
 
 /// The drained folder.
-pub(crate) struct Top {
-    path: PathBuf,
-    held: OwnedFd,
-}
+pub(crate) struct Top(Root);
 
 impl Top {
     /// The folder that is at `path` now.
@@ -23,19 +19,17 @@ impl Top {
     /// # Errors
     /// Of `open`.
     pub(crate) fn open(path: &Path) -> rustix::io::Result<Top> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Top { path: path.to_owned(), held: rustix::fs::open(path, flags, Mode::empty())? })
+        Root::hold(path).map(Top)
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Which folder it is, whatever paths it has; `None` where its file system does not say when it was made.
     pub(crate) fn identity(&self) -> Option<(u64, Stamp)> {
-        let held = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
-        let seen = generation::look(&held, Path::new("")).ok()?;
+        let seen = generation::look(&self.0, Path::new("")).ok()?;
         Some(seen.generation.file()).filter(|(_, born)| *born != (0, 0))
     }
 
@@ -44,12 +38,20 @@ impl Top {
     /// # Errors
     /// STALE where it is not; of `stat` otherwise.
     pub(crate) fn is_there(&self) -> rustix::io::Result<()> {
-        let held = rustix::fs::fstat(&self.held)?;
-        match rustix::fs::stat(&self.path) {
-            Ok(there) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) => Ok(()),
+        let held = self.0.identity()?;
+        match rustix::fs::stat(self.path()) {
+            Ok(there) if (there.st_dev, there.st_ino) == held => Ok(()),
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Err(Errno::STALE),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// The place of `path`, which is below it or relative to it.
+    ///
+    /// # Errors
+    /// As of [`Root::reach`].
+    pub(crate) fn place(&self, path: &Path) -> rustix::io::Result<Place> {
+        self.0.reach(path)
     }
 
     /// What is at `path`, which is below it or relative to it.
@@ -57,8 +59,7 @@ impl Top {
     /// # Errors
     /// As of [`generation::look`] and [`Top::is_there`].
     pub(crate) fn look(&self, path: &Path) -> rustix::io::Result<Seen> {
-        let held = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
-        let seen = generation::look(&held, path.strip_prefix(&self.path).unwrap_or(path));
+        let seen = generation::look(&self.0, path);
         self.is_there()?;
         seen
     }

@@ -1,13 +1,15 @@
 //! Those who ask the drainers of a job: is everything on the PFS?
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use disk::below::Root;
+use rustix::fs::{AtFlags, renameat, symlinkat, unlinkat};
 use serde::Serialize;
 
-use crate::below;
 use crate::rendezvous::{Rendezvous, SILENCE_MAX};
 use crate::status::{Answer, Status, now_ms};
 
@@ -160,24 +162,24 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     let mut text = serde_json::to_vec(&marker)?;
     text.push(b'\n');
     let file = to.join(format!("{name}.committed"));
-    let temporary = to.join(format!(".{}.committing", name.replace('/', "_")));
+    let temporary = OsString::from(format!(".{}.committing", name.replace('/', "_")));
+    let root = Root::hold(to)?;
+    let (place, above) = (root.reach(&file)?, root.inside(to)?);
     // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
-    let mut draft = below::create(to, &temporary)?;
-    let made = draft
-        .write_all(&text)
-        .and_then(|()| draft.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, below::reach(to, &file)?.path()));
-    if let Err(error) = made {
-        let _ = std::fs::remove_file(&temporary);
+    let mut draft = above.create(&temporary)?;
+    let made = draft.write_all(&text).and_then(|()| draft.sync_all());
+    let renamed = || renameat(&above.folder, &temporary, &place.folder, &place.name).map_err(Into::into);
+    if let Err(error) = made.and_then(|()| renamed()) {
+        let _ = unlinkat(&above.folder, &temporary, AtFlags::empty());
         return Err(error);
     }
     let mut made = vec![file];
     if disk::exists(&to.join(name))? {
         let latest = to.join("latest");
         // What a commit left that was killed in between.
-        let _ = std::fs::remove_file(&temporary);
-        std::os::unix::fs::symlink(name, &temporary)?;
-        std::fs::rename(&temporary, &latest)?;
+        let _ = unlinkat(&above.folder, &temporary, AtFlags::empty());
+        symlinkat(name, &above.folder, &temporary)?;
+        renameat(&above.folder, &temporary, &above.folder, "latest")?;
         made.push(latest);
     }
     std::fs::File::open(to)?.sync_all()?;

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use disk::below::Root;
 use rustix::io::Errno;
 
 use crate::copy::Outcome;
@@ -17,7 +18,7 @@ impl Drain {
     /// Removes `obstacle`, which is above the name of `path` on the PFS, if it landed from a link that is none on the
     /// node any more, or from a file, where removals are followed.
     pub(crate) fn clear_the_way(&self, path: &Path, obstacle: &Path) -> Outcome {
-        let may_go = match find(&self.to, obstacle) {
+        let may_go = match find(&Root::at(&self.to), obstacle) {
             // Somebody has removed it meanwhile.
             Ok(None) => return Outcome::Changed,
             Ok(Some(there)) => there.kind == Kind::Link || self.removed == Removed::Follow,
@@ -43,7 +44,7 @@ impl Drain {
 
     /// Says what is in the way.
     pub(crate) fn blocked(&self, path: &Path, obstacle: &Path) -> Trouble {
-        let what = match find(&self.to, obstacle) {
+        let what = match find(&Root::at(&self.to), obstacle) {
             Ok(Some(seen)) if seen.kind == Kind::Link => "a symbolic link",
             _ => "a file",
         };

@@ -83,7 +83,7 @@ pub(crate) fn stage(run: &Arc<Run>, first: Entry) {
     let tasks = entries.iter().map(|entry| (&entry.source, entry.target.as_path())).collect();
     let made = make(run, &entries[0].folder.target, tasks);
     for (entry, made) in entries.into_iter().zip(made) {
-        let published = |copy| regular::publish(run, &entry.target, copy).map(drop);
+        let published = |copy| regular::publish(run, &entry, copy).map(drop);
         let first = match made {
             Made::Copy(copy) => published(*copy),
             Made::Failed(fault) => Err(fault),

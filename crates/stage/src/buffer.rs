@@ -253,7 +253,7 @@ impl<N: Operations + 'static> Target for Buffer<N> {
         self.namespace.link(RequestId::New, existing.attr.ino, parent, name).map(drop)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+    fn rename(&self, _folder: &Found, from: &Path, to: &Path) -> Result<()> {
         let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
         self.namespace.rename(RequestId::New, parent, name, new_parent, new_name, RenameMode::Replace)
     }

@@ -22,6 +22,7 @@ use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::mounted::{self, Mounts, NotMounted};
 use crate::movers;
+use crate::named;
 use crate::orphans;
 use crate::pfs::Pfs;
 use crate::plan;
@@ -54,10 +55,10 @@ pub struct Engine {
 
 impl Engine {
     /// Stages between the mounted PFS and the buffer behind `namespace`.
-    pub fn new<N: Operations + 'static>(spec: &StageSpec, namespace: impl Into<Arc<N>>) -> Engine {
+    pub fn new<N: Operations + 'static>(spec: &StageSpec, pfs: Pfs, namespace: impl Into<Arc<N>>) -> Engine {
         let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid, umask: 0 };
         let buffer = Buffer::<N>::new(namespace, &spec.buffer_name, creator);
-        Engine::between(spec.direction, Pfs, buffer)
+        Engine::between(spec.direction, pfs, buffer)
     }
 
     /// Stages between two trees that can be either side.
@@ -101,7 +102,8 @@ impl Engine {
             tracing::warn!("stage {}: {error}", spec.id);
             return false;
         }
-        let engine = Engine::between(spec.direction, Pfs, Pfs);
+        let engine = Engine::between(spec.direction, Pfs::default(), Pfs::default());
+        engine.enter(spec).expect("nothing limits it");
         let context = engine.context(spec, journal, Manifest::default(), &monitor);
         Manifest::clear(spec.policy.manifest.as_deref(), &spec.id);
         if spec.direction == Direction::In {
@@ -115,10 +117,31 @@ impl Engine {
         whole && context.shared.strays.lock().expect("no thread panics with the lock").paths.is_empty()
     }
 
+    /// Reaches the folders that the stage names on the PFS.
+    ///
+    /// # Errors
+    /// One is not among those that stages may reach on this host.
+    fn enter(&self, spec: &StageSpec) -> Result<(), ApiError> {
+        match self.direction {
+            Direction::In => named::enter(&*self.source, spec),
+            Direction::Out => named::enter(&*self.target, spec),
+        }
+    }
+
     /// What a mover works with; `name` sets its parts apart.
-    pub(crate) fn mover(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Run {
+    ///
+    /// # Errors
+    /// As of [`Engine::enter`].
+    pub(crate) fn mover(
+        &self,
+        spec: &StageSpec,
+        run: u64,
+        name: String,
+        monitor: &Arc<Monitor>,
+    ) -> Result<Run, ApiError> {
+        self.enter(spec)?;
         let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
-        self.with_workers(spec, Context { shared: Shared { mover: name, ..context.shared }, ..context })
+        Ok(self.with_workers(spec, Context { shared: Shared { mover: name, ..context.shared }, ..context }))
     }
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
@@ -130,6 +153,10 @@ impl Engine {
                 return monitor.verdict();
             }
         };
+        if let Err(error) = self.enter(spec) {
+            monitor.fail_stage(error);
+            return monitor.verdict();
+        }
         if let Some(folder) = spec.policy.manifest.as_deref().and_then(Path::parent) {
             journal.hold(folder, || Ino(0));
         }

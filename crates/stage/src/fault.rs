@@ -230,8 +230,12 @@ fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
         Errno::DQUOT => "your quota is used up; remove files or ask for more, then retry the stage",
         Errno::ROFS => "the file system is mounted read-only; ask its administrator, then retry the stage",
         Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
-        Errno::NOTDIR => "a file is in the way of a folder, or the stage needs type=file",
-        Errno::LOOP => "its symbolic links lead in a circle; correct them",
+        Errno::NOTDIR => {
+            "a file or a symbolic link is in the way of a folder (no link below the folder that the stage names is \
+             followed: move it away, and see who may write there), or the stage needs type=file"
+        }
+        Errno::LOOP => "it is a symbolic link by now, or its links lead in a circle; correct them",
+        Errno::XDEV => "it, or what it leads to, is not in a folder that stages may reach (pfs_roots)",
         Errno::NAMETOOLONG => "shorten the path, or stage to a folder nearer the root",
         Errno::FBIG => "the file system does not take files of this size; stage to another one",
         Errno::NOTSUP => {
@@ -271,7 +275,7 @@ mod tests {
     use crate::pfs::Pfs;
 
     fn fault(errno: Errno) -> Fault {
-        Fault::new(&Pfs, Path::new("/scratch/a"), "open for reading", Cause::Refused(errno))
+        Fault::new(&Pfs::default(), Path::new("/scratch/a"), "open for reading", Cause::Refused(errno))
     }
 
     #[test]

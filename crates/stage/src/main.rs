@@ -29,6 +29,7 @@ use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
 use stage::movers::{self, Post};
+use stage::pfs::Pfs;
 use stage::remote::RemoteNode;
 use stage::session::SessionError;
 use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
@@ -69,6 +70,9 @@ struct Arguments {
     /// Also for root's stages.
     #[arg(long, requires = "fragment")]
     as_root: bool,
+    /// A folder below which stages may reach the PFS; without one all of it
+    #[arg(long)]
+    pfs_root: Vec<PathBuf>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -81,31 +85,31 @@ fn main() -> anyhow::Result<ExitCode> {
         wire::data::moved::keep_rights().context("start a thread that keeps this process's rights")?;
     }
     match arguments {
-        Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
-            help(&fragment, namespace, as_root)
+        Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, pfs_root, .. } => {
+            help(&fragment, namespace, as_root, Pfs::within(&pfs_root))
         }
         Arguments { spec: Some(spec), journal: Some(journal), clear: true, .. } => clear(&spec, &journal),
-        Arguments { spec: Some(spec), journal: Some(journal), data_address, .. } => {
-            coordinate(&spec, &journal, data_address.as_deref())
+        Arguments { spec: Some(spec), journal: Some(journal), data_address, pfs_root, .. } => {
+            coordinate((&spec, &journal), data_address.as_deref(), Pfs::within(&pfs_root))
         }
         _ => unreachable!("clap has checked what goes with what"),
     }
 }
 
 /// A mover's life.
-fn help(fragment: &Path, namespace: u32, as_root: bool) -> anyhow::Result<ExitCode> {
+fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Result<ExitCode> {
     let spec: FragmentSpec = read(fragment)?;
     let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
     let stream = match rustix::net::sockopt::socket_domain(&socket).context("stdout is not a socket")? {
         AddressFamily::UNIX => Stream::Unix(socket.into()),
         _ => Stream::Tcp(socket.into()),
     };
-    movers::serve(&stream, &Post { fragment: &spec, namespace, as_root }, obey)?;
+    movers::serve(&stream, &Post { fragment: &spec, namespace, as_root, pfs }, obey)?;
     // Whatever threads are still at: the coordinator has others do it.
     std::process::exit(0)
 }
 
-fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow::Result<ExitCode> {
+fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> anyhow::Result<ExitCode> {
     let spec: StageSpec = read(spec)?;
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
@@ -121,8 +125,8 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
                 // Blocks that it began with are read back. Names that it finds are believed, and may not be synced.
                 client.inherit();
             }
-            let remote_nodes = remote_nodes(&spec.target, client.session(), data_address);
-            run(&spec, client, (remote_nodes, at), journal, &monitor)?
+            let remote_nodes = remote_nodes(&spec.target, client.session(), here);
+            run(&spec, (client, pfs), (remote_nodes, at), journal, &monitor)?
         }
         Err(error) => {
             monitor.fail_stage(error);
@@ -220,7 +224,7 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
 
 fn run(
     spec: &StageSpec,
-    client: Client,
+    (client, pfs): (Client, Pfs),
     ((here, remote_nodes), at): ((Option<FragmentIndex>, Vec<RemoteNode>), At),
     journal: Journal,
     monitor: &Arc<Monitor>,
@@ -230,7 +234,7 @@ fn run(
     let (over, reporter) = start_reporter(monitor);
     // Its thread for closes has the owner's rights, as all that are started from now on.
     let client = client.hold_closes();
-    let status = Engine::new::<Client>(spec, client)
+    let status = Engine::new::<Client>(spec, pfs, client)
         .with_movers(here, remote_nodes)
         .with_at(at)
         .run(spec, journal, monitor);

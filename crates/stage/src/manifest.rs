@@ -13,13 +13,15 @@
 //!
 //! **Invariant:** under its name there is a manifest of a stage that was run to its end, or none.
 
-use std::fs::{File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use disk::below::{Place, Root, by_descriptor};
 use model::phase::StageState;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use serde::Serialize;
 use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side, StageStatus};
 use wire::data::FileKind;
@@ -30,8 +32,10 @@ use crate::journal::{Finished, PathText};
 /// A manifest that is being written; without a path all of it is ignored.
 #[derive(Default)]
 pub(crate) struct Manifest {
-    path: Option<PathBuf>,
-    part: PathBuf,
+    path: PathBuf,
+    /// `None`: there is none.
+    place: Option<Place>,
+    part: OsString,
     output: Mutex<Output>,
 }
 
@@ -87,19 +91,23 @@ impl Manifest {
     /// It cannot be made there.
     pub(crate) fn begin(path: Option<&Path>, stage: &str) -> Result<Manifest, ApiError> {
         let Some(path) = path else { return Ok(Manifest::default()) };
-        let part = part_of(path, stage);
-        // An earlier run's; what is in the way else is told by the next step.
-        let _ = std::fs::remove_file(&part);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&part);
-        let file = file.map_err(|error| cannot("make", path, &error))?;
+        let part = part_of(stage);
+        let made = place_of(path).and_then(|place| {
+            // An earlier run's; what is in the way else is told by the next step.
+            let _ = unlinkat(&place.folder, &part, AtFlags::empty());
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = openat(&place.folder, &part, flags, Mode::from_raw_mode(0o644))?;
+            Ok((place, File::from(file)))
+        });
+        let (place, file) = made.map_err(|errno| cannot("make", path, &errno.into()))?;
         let output = Output { file: Some(BufWriter::new(file)), broken: None };
-        Ok(Manifest { path: Some(path.to_owned()), part, output: Mutex::new(output) })
+        Ok(Manifest { path: path.to_owned(), place: Some(place), part, output: Mutex::new(output) })
     }
 
     /// Removes what a killed run left of it.
     pub(crate) fn clear(path: Option<&Path>, stage: &str) {
-        if let Some(path) = path {
-            let _there_is_none = std::fs::remove_file(part_of(path, stage));
+        if let Some(place) = path.and_then(|path| place_of(path).ok()) {
+            let _there_is_none = unlinkat(&place.folder, part_of(stage), AtFlags::empty());
         }
     }
 
@@ -136,7 +144,7 @@ impl Manifest {
     /// # Errors
     /// It could not be written as a whole.
     pub(crate) fn publish(&self, status: &StageStatus) -> Result<(), ApiError> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(place) = &self.place else { return Ok(()) };
         let progress = &status.progress;
         self.add(|| Line::End {
             stage: &status.id,
@@ -155,13 +163,13 @@ impl Manifest {
             (None, None) => Ok(()),
         };
         written
-            .and_then(|()| std::fs::rename(&self.part, path))
-            .and_then(|()| path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all()))
-            .map_err(|error| cannot("write", path, &error))
+            .and_then(|()| Ok(place.replace_with(&self.part)?))
+            .and_then(|()| File::open(by_descriptor(&place.folder))?.sync_all())
+            .map_err(|error| cannot("write", &self.path, &error))
     }
 
     fn add<'a>(&self, line: impl FnOnce() -> Line<'a>) {
-        if self.path.is_none() {
+        if self.place.is_none() {
             return;
         }
         let mut output = self.lock();
@@ -178,16 +186,21 @@ impl Manifest {
     }
 }
 
-/// Where it is until it has its name.
-fn part_of(path: &Path, stage: &str) -> PathBuf {
-    path.with_file_name(format!(".forebay.{}.manifest.new", stage.replace('/', "_")))
+/// The folder that it gets its name in, through whatever links its user has there.
+fn place_of(path: &Path) -> rustix::io::Result<Place> {
+    Root::hold(path.parent().unwrap_or(path))?.reach(path)
+}
+
+/// What it is called until it has its name.
+fn part_of(stage: &str) -> OsString {
+    format!(".forebay.{}.manifest.new", stage.replace('/', "_")).into()
 }
 
 impl Drop for Manifest {
     fn drop(&mut self) {
-        if self.path.is_some() {
+        if let Some(place) = &self.place {
             // Gone already if it was published.
-            let _ = std::fs::remove_file(&self.part);
+            let _ = unlinkat(&place.folder, &self.part, AtFlags::empty());
         }
     }
 }

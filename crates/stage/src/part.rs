@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::context::Context;
 use crate::fault::{Fault, Tried};
 use crate::orphans;
-use crate::tree;
+use crate::tree::{self, Found};
 
 /// An entry under its working name; removed on drop unless it was published.
 pub(crate) struct Part<'a> {
@@ -36,10 +36,10 @@ impl<'a> Part<'a> {
         std::mem::take(&mut self.path)
     }
 
-    /// Gives it its name, in place of what has it now.
-    pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
+    /// Gives it its name in `folder`, in place of what has it now.
+    pub(crate) fn publish(mut self, folder: &Found, target: &Path) -> Result<(), Fault> {
         if self.path != target {
-            rename(self.context, &self.path, target)?;
+            rename(self.context, folder, &self.path, target)?;
         }
         self.published = true;
         Ok(())
@@ -54,11 +54,12 @@ impl Drop for Part<'_> {
     }
 }
 
-/// Gives what is at `place` the name `target`; of a folder that has it, what passes put there is taken away first.
-pub(crate) fn rename(context: &Context, place: &Path, target: &Path) -> Result<(), Fault> {
+/// Gives what is at `place` the name `target` in `folder`; of a folder that has it, what passes put there is taken away
+/// first.
+pub(crate) fn rename(context: &Context, folder: &Found, place: &Path, target: &Path) -> Result<(), Fault> {
     let tree = &*context.sides.target;
-    let moved = match tree.rename(place, target) {
-        Err(Errno::ISDIR) if orphans::give_way(context, target) => tree.rename(place, target),
+    let moved = match tree.rename(folder, place, target) {
+        Err(Errno::ISDIR) if orphans::give_way(context, target) => tree.rename(folder, place, target),
         moved => moved,
     };
     moved.tried(tree, target, "rename into place")

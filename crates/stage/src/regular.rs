@@ -88,15 +88,15 @@ pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) ->
 
 /// One try, whatever earlier runs did.
 pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<Staged, Fault> {
-    publish(run, &entry.target, make(run, &entry.source, &entry.target, attempts)?)
+    publish(run, entry, make(run, &entry.source, &entry.target, attempts)?)
 }
 
-/// Gives a copy its name.
-pub(crate) fn publish(context: &Context, target: &Path, copy: Copy<'_>) -> Result<Staged, Fault> {
-    copy.part.publish(target)?;
+/// Gives a copy of an entry its name.
+pub(crate) fn publish(context: &Context, entry: &Entry, copy: Copy<'_>) -> Result<Staged, Fault> {
+    copy.part.publish(&entry.folder.target, &entry.target)?;
     copy.tally.keep();
-    note(context, target, copy.done, copy.made.attr.ino);
-    let there = Found { path: target.to_owned(), ..copy.made };
+    note(context, &entry.target, copy.done, copy.made.attr.ino);
+    let there = Found { path: entry.target.clone(), ..copy.made };
     Ok(Staged { there, of: copy.of, done: copy.done })
 }
 

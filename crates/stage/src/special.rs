@@ -32,7 +32,7 @@ pub(crate) fn stage(context: &Context, entry: &Entry) -> Result<(), Fault> {
             part::make(context, place, "make node", |place| target.make(place, new))?
         };
         metadata::keep(context, &entry.source, &made, &entry.target)?;
-        part.publish(&entry.target)
+        part.publish(&entry.folder.target, &entry.target)
     })
 }
 
@@ -47,6 +47,6 @@ pub(crate) fn link(context: &Context, entry: &Entry, first: &Found) -> Result<()
         let place = (context.workplace(&entry.target), entry.target.as_path());
         let link = |place: &Path| context.sides.target.link(first, place);
         let ((), part) = part::make(context, place, "make hard link", link)?;
-        part.publish(&entry.target)
+        part.publish(&entry.folder.target, &entry.target)
     })
 }

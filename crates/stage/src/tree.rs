@@ -4,7 +4,7 @@
 //! Paths are the tree's own: absolute on the PFS, relative to the root without a leading slash in the buffer.
 //!
 //! **Invariant:** only [`Tree::locate`] follows a symbolic link in the last component; every other operation works on
-//! the link itself or refuses.
+//! the link itself or refuses. On the PFS no link above is followed, either, but by [`Tree::enter`].
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,6 +17,8 @@ use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr};
+
+use crate::outside::Outside;
 
 /// What an operation of a tree gives.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -92,6 +94,15 @@ pub trait Tree: Send + Sync {
     /// A path as users know it, on one line.
     fn show(&self, path: &Path) -> String;
 
+    /// Reaches `folder`, or the nearest above that is there, once, through whatever links its user has on the way: what
+    /// is below is reached through none any more.
+    ///
+    /// # Errors
+    /// It is not one that stages may reach.
+    fn enter(&self, _folder: &Path) -> std::result::Result<(), Outside> {
+        Ok(())
+    }
+
     /// The entry with this name itself.
     fn find(&self, path: &Path) -> Result<Found>;
 
@@ -161,8 +172,11 @@ pub trait Target: Tree {
     /// Gives a file one more name, which must not exist.
     fn link(&self, existing: &Found, path: &Path) -> Result<()>;
 
-    /// Moves a name; replaces whatever but a folder has the new one.
-    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Moves a name into `folder`; replaces whatever but a folder has the new one.
+    ///
+    /// # Errors
+    /// NOENT where another folder has the path of that one by now.
+    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()>;
 
     /// Removes anything but a folder.
     fn remove(&self, path: &Path) -> Result<()>;

@@ -11,6 +11,7 @@ use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
+use crate::outside::Outside;
 use crate::tree::{
     Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
     Tree, Xattr,
@@ -60,6 +61,10 @@ impl<T: Tree + ?Sized> Tree for Watched<T> {
 
     fn show(&self, path: &Path) -> String {
         self.tree.show(path)
+    }
+
+    fn enter(&self, folder: &Path) -> std::result::Result<(), Outside> {
+        self.watch("look up", folder, || self.tree.enter(folder))
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
@@ -141,8 +146,8 @@ impl<T: Target + ?Sized> Target for Watched<T> {
         self.watch("make hard link", path, || self.tree.link(existing, path))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.watch("rename to", to, || self.tree.rename(from, to))
+    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
+        self.watch("rename to", to, || self.tree.rename(folder, from, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

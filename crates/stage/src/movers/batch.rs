@@ -79,7 +79,7 @@ fn publish(context: &Context, entry: &Entry, made: &Made) -> Result<(), Fault> {
     if place == entry.target {
         return Ok(());
     }
-    context.retrying(|| part::rename(context, &place, &entry.target))
+    context.retrying(|| part::rename(context, &entry.folder.target, &place, &entry.target))
 }
 
 fn note(run: &Arc<Run>, entry: &Entry, made: Made) {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -52,4 +53,10 @@ pub(super) fn bytes(path: &Path) -> Vec<u8> {
 
 pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
+}
+
+/// Runs of blocks.
+pub(super) fn runs(sent: &[(u64, u64)]) -> Vec<Range<usize>> {
+    let number = |block: u64| usize::try_from(block).expect("Forebay runs on 64-bit machines");
+    sent.iter().map(|(start, end)| number(*start)..number(*end)).collect()
 }

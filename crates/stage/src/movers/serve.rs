@@ -1,6 +1,5 @@
 //! A mover: takes the orders of a coordinator until the connection ends.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StageSpec};
 use wire::ticket::{self, TicketError};
 
-use super::record::{self, bytes, path};
+use super::record::{self, bytes, path, runs};
 use crate::batch;
 use crate::content::{self, Opened};
 use crate::context::Context;
@@ -22,6 +21,7 @@ use crate::engine::Engine;
 use crate::fault::{Fault, Tried};
 use crate::identity;
 use crate::monitor::Monitor;
+use crate::pfs::Pfs;
 use crate::regular::{self, Copy};
 use crate::remote::LANES;
 use crate::run::Run;
@@ -50,6 +50,8 @@ pub struct Post<'a> {
     pub namespace: u32,
     /// The site allows this to be done with root's rights, for a stage of root's.
     pub as_root: bool,
+    /// What stages may reach here.
+    pub pfs: Pfs,
 }
 
 /// Works for the coordinator behind `stream` until the connection ends. The process is to end then, whatever its
@@ -98,7 +100,7 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
 /// Connects to the buffer, with what this host knows of it, and takes on the owner's rights.
 fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run, String> {
     let mut spec: StageSpec = serde_json::from_slice(stage).map_err(|error| error.to_string())?;
-    let Post { fragment, namespace, as_root } = *post;
+    let &Post { fragment, namespace, as_root, ref pfs } = post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
     let known = known.ok_or("it does not have the namespace")?;
     // A node that stores has the buffer's key. That makes it no user of the PFS: control must have given the stage.
@@ -123,7 +125,8 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    Ok(Engine::new::<Client>(&spec, client.hold_closes()).mover(&spec, number, name, &monitor))
+    let engine = Engine::new::<Client>(&spec, pfs.clone(), client.hold_closes());
+    engine.mover(&spec, number, name, &monitor).map_err(|error| error.message)
 }
 
 fn target(fragment: &FragmentSpec, known: &NamespaceSpec, credential: Credential) -> NamespaceTarget {
@@ -296,9 +299,4 @@ fn recognise(tree: &dyn Tree, known: &Known) -> Result<Found, Refused> {
     let found = tree.find(&place).map_err(|errno| foreign(&format!("cannot be looked up ({errno})")))?;
     let is_same = |attr: &Attr| (attr.ino, attr.kind) == (known.attr.ino, known.attr.kind);
     if is_same(&found.attr) { Ok(found) } else { Err(foreign("is another file")) }
-}
-
-fn runs(sent: &[(u64, u64)]) -> Vec<Range<usize>> {
-    let number = |block: u64| usize::try_from(block).expect("Forebay runs on 64-bit machines");
-    sent.iter().map(|(start, end)| number(*start)..number(*end)).collect()
 }

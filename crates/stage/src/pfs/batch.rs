@@ -7,7 +7,6 @@
 use std::ffi::c_long;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::tree::{Batch, Found, Result};
@@ -21,15 +20,13 @@ struct PfsBatch {
     device: u64,
 }
 
-/// Begins a batch of files that are made in `folder`, or elsewhere in its file system.
-pub(super) fn begin(folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+/// Begins a batch of files that are made in a folder, or elsewhere in its file system.
+pub(super) fn begin(device: u64, open: impl FnOnce() -> Result<OwnedFd>) -> Result<Option<Box<dyn Batch>>> {
     let system = rustix::system::uname();
     if !model::kernel::syncfs_reports_errors(&system.release().to_string_lossy()) {
         return Ok(None);
     }
-    let (device, path) = (folder.device, &folder.path);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = match rustix::fs::open(path, flags, Mode::empty()) {
+    let folder = match open() {
         // Files can be made in a folder that cannot be read.
         Err(Errno::ACCESS) => return Ok(None),
         folder => folder?,

@@ -79,7 +79,7 @@ fn read(
     let refused = |operation| {
         move |error| {
             let cause = Cause::Refused(pfs::errno(error));
-            let fault = Fault::new(&Pfs, &spec.pfs_path, operation, cause);
+            let fault = Fault::new(&Pfs::default(), &spec.pfs_path, operation, cause);
             ApiError { code: ErrorCode::StageList, ..fault.stage_error(Direction::In) }
         }
     };

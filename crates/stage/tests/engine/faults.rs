@@ -10,7 +10,7 @@ use model::phase::{Direction, StageKind, StageState};
 use stage::engine::Engine;
 use stage::identity;
 use stage::monitor::Monitor;
-use wire::control::{Blame, ErrorCode, Owner, Side, StageStatus};
+use wire::control::{Blame, ErrorCode, FileFailure, Owner, Side, StageStatus};
 use wire::node::Verify;
 
 use crate::support::Site;
@@ -364,7 +364,7 @@ fn run_as_user(site: &Site, direction: Direction) -> StageStatus {
     let namespace = FolderNamespace::new(&site.buffer(""), site.faults.clone());
     let worker = std::thread::spawn(move || {
         identity::assume(&spec.owner).unwrap();
-        Engine::new(&spec, namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
+        Engine::new(&spec, Default::default(), namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
     });
     worker.join().unwrap()
 }
@@ -415,17 +415,17 @@ fn a_folder_of_the_pfs_that_is_closed_meanwhile_fails_what_is_left_and_only_that
     *pfs.shared.at_write.lock().unwrap() = Some((FILES / 2, Box::new(mode(0o000))));
     let status = run(pfs);
     assert_eq!(status.state, StageState::Failed);
-    assert!(
-        status.failures.iter().all(|failure| (failure.side, failure.errno) == (Side::Pfs, 13)),
-        "{status:?}"
-    );
+    let is_closed = |failure: &FileFailure| (failure.side, failure.errno) == (Side::Pfs, 13);
+    assert!(status.failures.iter().all(is_closed), "{status:?}");
     let done = status.progress.entries_done;
     assert!(0 < done && done < FILES, "{done}");
 
     mode(0o755)();
     let again = run(FaultyPfs::default());
     assert_eq!((again.state, &again.failures), (StageState::Complete, &vec![]));
-    assert_eq!(again.progress.bytes_moved, (FILES - done) * 1000, "what was done is not copied again");
+    // A worker that had just given a file its name may not have been let to look at it.
+    let twice = again.progress.bytes_moved / 1000 - (FILES - done);
+    assert!(twice <= 8, "{twice} files that were done are copied again");
     assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count() as u64, FILES, "a part was left behind");
 }
 

@@ -17,6 +17,7 @@ mod resume;
 mod round_trip;
 mod siblings;
 mod support;
+mod swapped;
 mod torn;
 mod unverified;
 mod worker;

@@ -16,6 +16,7 @@ use stage::buffer::Buffer;
 use stage::engine::Engine;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
+use stage::pfs::Pfs;
 use stage::tree::{Source, Target};
 use wire::control::{Owner, StageStatus};
 use wire::data::Creator;
@@ -100,7 +101,7 @@ impl Site {
     }
 
     pub fn run_watched(&self, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
-        self.start(Engine::new(spec, self.namespace()), spec, monitor)
+        self.start(Engine::new(spec, Pfs::default(), self.namespace()), spec, monitor)
     }
 
     /// Runs a stage with another PFS than the real one.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
+use stage::outside::Outside;
 use stage::pfs::Pfs;
 use stage::tree::{
     Batch, Found, Listing, New, OpenFile, Placement, Result, Source, Target, TargetFile, Tree, Xattr,
@@ -19,6 +20,7 @@ pub struct FaultyPfs {
     /// Files of this size come back with a bit flipped; 0: none.
     pub flipped_size: u64,
     pub shared: Arc<Shared>,
+    pub real: Pfs,
 }
 
 /// What may change while a stage runs.
@@ -88,29 +90,33 @@ impl FaultyPfs {
 
 impl Tree for FaultyPfs {
     fn side(&self) -> Side {
-        Pfs.side()
+        self.real.side()
     }
 
     fn show(&self, path: &Path) -> String {
-        Pfs.show(path)
+        self.real.show(path)
+    }
+
+    fn enter(&self, folder: &Path) -> std::result::Result<(), Outside> {
+        self.real.enter(folder)
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
-        Pfs.find(path)
+        self.real.find(path)
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
         if is_due(&self.shared.failing_looks) {
             return Err(Errno::IO);
         }
-        Pfs.locate(path)
+        self.real.locate(path)
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
         if let Some(at_list) = &mut *self.shared.at_list.lock().unwrap() {
             at_list(self.shared.lists.fetch_add(1, Ordering::Relaxed), &folder.path);
         }
-        let entries: Vec<_> = Pfs.list(folder)?.collect();
+        let entries: Vec<_> = self.real.list(folder)?.collect();
         let left = self.shared.growing.load(Ordering::Relaxed);
         if left != 0 {
             self.shared.growing.fetch_sub(1, Ordering::Relaxed);
@@ -125,64 +131,64 @@ impl Tree for FaultyPfs {
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         let source = file.path.file_name().map(OsStr::to_owned);
-        let file = Pfs.open(file)?;
+        let file = self.real.open(file)?;
         Ok(Box::new(FaultyFile { file, pfs: self.clone(), source }))
     }
 }
 
 impl Source for FaultyPfs {
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        Pfs.read_link(link)
+        self.real.read_link(link)
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { Pfs.xattrs(entry) }
+        if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { self.real.xattrs(entry) }
     }
 }
 
 impl Target for FaultyPfs {
     fn placement(&self) -> Placement {
-        Pfs.placement()
+        self.real.placement()
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
-        Ok(self.wrap(Pfs.reopen(file)?))
+        Ok(self.wrap(self.real.reopen(file)?))
     }
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
-        let (found, file) = Pfs.create(path)?;
+        let (found, file) = self.real.create(path)?;
         self.answer((found, self.wrap(file)))
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
         let is_folder = matches!(new, New::Folder(_));
-        let made = Pfs.make(path, new)?;
+        let made = self.real.make(path, new)?;
         if is_folder { Ok(made) } else { self.answer(made) }
     }
 
     fn link(&self, existing: &Found, path: &Path) -> Result<()> {
-        Pfs.link(existing, path)?;
+        self.real.link(existing, path)?;
         self.answer(())
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        Pfs.rename(from, to)
+    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
+        self.real.rename(folder, from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        Pfs.remove(path)
+        self.real.remove(path)
     }
 
     fn remove_folder(&self, path: &Path) -> Result<()> {
-        Pfs.remove_folder(path)
+        self.real.remove_folder(path)
     }
 
     fn sync_folder(&self, path: &Path) -> Result<()> {
-        if is_due(&self.shared.failing_folder_syncs) { Err(Errno::IO) } else { Pfs.sync_folder(path) }
+        if is_due(&self.shared.failing_folder_syncs) { Err(Errno::IO) } else { self.real.sync_folder(path) }
     }
 
     fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
-        Pfs.begin_batch(folder)
+        self.real.begin_batch(folder)
     }
 
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
@@ -190,11 +196,11 @@ impl Target for FaultyPfs {
             let whole = self.shared.whole_seconds.load(Ordering::Relaxed);
             time.map(|time| if whole { Time { nanos: 0, ..time } } else { time })
         };
-        Pfs.set(entry, &SetAttr { atime: cut(change.atime), mtime: cut(change.mtime), ..*change })
+        self.real.set(entry, &SetAttr { atime: cut(change.atime), mtime: cut(change.mtime), ..*change })
     }
 
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
-        Pfs.set_xattr(entry, xattr)
+        self.real.set_xattr(entry, xattr)
     }
 }
 

@@ -1,0 +1,263 @@
+//! Names below a folder, reached from the folder downwards: the one way to what others may rename meanwhile.
+//!
+//! **Invariant:** no component of a name below the folder is followed through a symbolic link, whoever puts one there
+//! and when, and what is done is done from the last one's descriptor.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{Errno, Result};
+
+/// A descriptor that stands for a folder only: nothing is read by it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The folder above all.
+const SYSTEM: &str = "/";
+
+/// A folder below which names are reached.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    folder: Folder,
+}
+
+#[derive(Debug)]
+enum Folder {
+    Held(OwnedFd),
+    /// It is opened for each name, at this path without links.
+    At(PathBuf),
+}
+
+/// A name in a folder that is held open.
+#[derive(Debug)]
+pub struct Place {
+    /// The folder.
+    pub folder: OwnedFd,
+    /// The name; `.` for the folder itself.
+    pub name: OsString,
+}
+
+/// The descriptor of a root.
+enum Top<'a> {
+    Held(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl Place {
+    /// A path that leads there as long as this is held, wherever the folder is moved to: for what takes paths. It
+    /// depends on who takes it whether a symbolic link is followed that has the name itself.
+    pub fn path(&self) -> PathBuf {
+        by_descriptor(&self.folder).join(&self.name)
+    }
+
+    /// Opens the file `name` of the same folder to write, empty, and makes it if it is missing. A link in its place
+    /// goes; what it leads to is let alone.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn create(&self, name: &OsStr) -> std::io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || openat(&self.folder, name, flags, Mode::from_raw_mode(0o666));
+        let opened = match open() {
+            Err(Errno::LOOP) => {
+                rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(File::from(opened))
+    }
+
+    /// Puts what has `name` in the same folder here.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn replace_with(&self, name: &OsStr) -> Result<()> {
+        rustix::fs::renameat(&self.folder, name, &self.folder, &self.name)
+    }
+}
+
+/// A path that leads to what is open, as long as it is.
+pub fn by_descriptor(open: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()))
+}
+
+impl Root {
+    /// The folder that is at `path` now, through whatever links lead there, wherever it is moved to later.
+    ///
+    /// # Errors
+    /// Of `open`.
+    pub fn hold(path: &Path) -> Result<Root> {
+        Root::known_from(path, path)
+    }
+
+    /// The same of the folder to which `there` leads, which is called `path`.
+    ///
+    /// # Errors
+    /// Of `open`.
+    pub fn known_from(path: &Path, there: &Path) -> Result<Root> {
+        let held = rustix::fs::open(there, FOLDER, Mode::empty())?;
+        Ok(Root { path: path.to_owned(), folder: Folder::Held(held) })
+    }
+
+    /// Whatever folder is at `path` when a name is reached: a path without links, which is reached as strictly as the
+    /// names below it.
+    pub fn at(path: &Path) -> Root {
+        Root::known_as(path, path)
+    }
+
+    /// The same of the folder at `real`, which is called `path`.
+    pub fn known_as(path: &Path, real: &Path) -> Root {
+        Root { path: path.to_owned(), folder: Folder::At(real.to_owned()) }
+    }
+
+    /// Its path, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path that it has now, without links.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn real(&self) -> std::io::Result<PathBuf> {
+        std::fs::read_link(by_descriptor(&self.top()?))
+    }
+
+    /// Its device and inode number.
+    ///
+    /// # Errors
+    /// Of `fstat`.
+    pub fn identity(&self) -> Result<(u64, u64)> {
+        let found = rustix::fs::fstat(self.top()?)?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
+    /// Opens `path`, which is below the root, or relative to it. What lies elsewhere is reached from `/`, as strictly.
+    ///
+    /// # Errors
+    /// NOTDIR where a component above the last is a symbolic link or a file; LOOP where the last is a link, unless
+    /// `flags` are such that it is opened itself; XDEV for a path with `..`.
+    pub fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let (top, rest) = self.rooted(path)?;
+        open_below(top.as_fd(), rest, flags, mode)
+    }
+
+    /// The place of `path`.
+    ///
+    /// # Errors
+    /// As of [`Root::open`].
+    pub fn reach(&self, path: &Path) -> Result<Place> {
+        let (top, rest) = self.rooted(path)?;
+        let (above, name) = match (rest.parent(), rest.file_name()) {
+            (Some(above), Some(name)) => (above, name),
+            _ => (rest, OsStr::new(".")),
+        };
+        let folder = open_below(top.as_fd(), above, FOLDER, Mode::empty())?;
+        Ok(Place { folder, name: name.to_owned() })
+    }
+
+    /// The place of the folder `path` itself, which is no symbolic link.
+    ///
+    /// # Errors
+    /// As of [`Root::open`].
+    pub fn inside(&self, path: &Path) -> Result<Place> {
+        Ok(Place { folder: self.open(path, FOLDER, Mode::empty())?, name: OsString::from(".") })
+    }
+
+    /// The first component on the way to `path` that is no folder, if there is one.
+    pub fn obstacle(&self, path: &Path) -> Option<PathBuf> {
+        let (top, rest) = self.rooted(path).ok()?;
+        let mut folder = step(top.as_fd(), OsStr::new(".")).ok()?;
+        let is_elsewhere = path.is_absolute() && !path.starts_with(&self.path);
+        let mut way = if is_elsewhere { PathBuf::from(SYSTEM) } else { self.path.clone() };
+        for component in rest.parent()?.components() {
+            way.push(component);
+            match step(folder.as_fd(), component.as_os_str()) {
+                Ok(next) => folder = next,
+                Err(Errno::NOTDIR) => return Some(way),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Makes the folder `path` and what is missing above it, below the root, which is there.
+    ///
+    /// # Errors
+    /// Of the file system; NOTDIR where something else has the name of one of them.
+    pub fn make_folders(&self, path: &Path) -> Result<()> {
+        let (top, rest) = self.rooted(path)?;
+        let mut folder = step(top.as_fd(), OsStr::new("."))?;
+        for component in rest.components() {
+            match rustix::fs::mkdirat(&folder, component.as_os_str(), Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => folder = step(folder.as_fd(), component.as_os_str())?,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn top(&self) -> Result<Top<'_>> {
+        let path = match &self.folder {
+            Folder::Held(held) => return Ok(Top::Held(held.as_fd())),
+            Folder::At(path) => path,
+        };
+        let system = rustix::fs::open(SYSTEM, FOLDER, Mode::empty())?;
+        let rest = path.strip_prefix(SYSTEM).unwrap_or(path);
+        open_below(system.as_fd(), rest, FOLDER, Mode::empty()).map(Top::Opened)
+    }
+
+    fn rooted<'a>(&self, path: &'a Path) -> Result<(Top<'_>, &'a Path)> {
+        match (path.strip_prefix(&self.path), path.strip_prefix(SYSTEM)) {
+            (Ok(rest), _) => Ok((self.top()?, rest)),
+            (Err(_), Ok(rest)) => Ok((Top::Opened(rustix::fs::open(SYSTEM, FOLDER, Mode::empty())?), rest)),
+            (Err(_), Err(_)) => Ok((self.top()?, path)),
+        }
+    }
+}
+
+impl AsFd for Top<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Top::Held(held) => held.as_fd(),
+            Top::Opened(opened) => opened.as_fd(),
+        }
+    }
+}
+
+/// Opens what is below `top`, in one call of the kernel.
+fn open_below(top: BorrowedFd<'_>, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    if rest.components().any(|component| component == Component::ParentDir) {
+        return Err(Errno::XDEV);
+    }
+    let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+    let strictly = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match openat2(top, rest, flags | OFlags::CLOEXEC, mode, strictly) {
+        // Before Linux 5.6, and in containers that forbid what they do not know. Which component is the link is to be
+        // known, too.
+        Err(Errno::NOSYS | Errno::PERM | Errno::LOOP) => open_by_steps(top, rest, flags, mode),
+        opened => opened,
+    }
+}
+
+/// The same, component by component.
+fn open_by_steps(top: BorrowedFd<'_>, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let mut folder = step(top, OsStr::new("."))?;
+    for component in rest.parent().unwrap_or(Path::new("")).components() {
+        folder = step(folder.as_fd(), component.as_os_str())?;
+    }
+    let name = rest.file_name().unwrap_or(OsStr::new("."));
+    openat(&folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+}
+
+/// A symbolic link is no folder.
+fn step(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests;
