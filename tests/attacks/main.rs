@@ -26,6 +26,7 @@ const TOGETHER: &[Test] = &[
     ("groups_and_access_lists_let_stages_in", shared_buffers::let_in),
     ("a_link_in_the_place_of_a_folder_leads_no_stage_out_elsewhere", swapped::staged_out),
     ("a_link_in_the_place_of_a_folder_leads_no_stage_in_elsewhere", swapped::staged_in),
+    ("what_is_outside_of_the_folders_for_stages_is_not_staged", swapped::outside),
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
 ];
 

@@ -65,7 +65,8 @@ pub struct Session<'a> {
 impl Site {
     /// Starts it.
     pub fn up() -> Site {
-        let settings = [("FOREBAY_CLUSTER_SLURM", "no"), ("FOREBAY_CLUSTER_CAPACITY", "1GiB")];
+        let limits = ("FOREBAY_CLUSTER_NODE", "pfs_roots = [\"/var/tmp\"]");
+        let settings = [("FOREBAY_CLUSTER_SLURM", "no"), ("FOREBAY_CLUSTER_CAPACITY", "1GiB"), limits];
         Site { hosts: Hosts::up(NODES, &settings), numbers: AtomicU32::new(100) }
     }
 

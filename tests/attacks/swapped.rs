@@ -153,3 +153,22 @@ pub fn staged_in(site: &Site) {
     stage.end();
     site.destroy(&buffer);
 }
+
+pub fn outside(site: &Site) {
+    let pfs = site.pfs(ADA);
+    std::os::unix::fs::symlink("/etc", pfs.join("link")).expect("ours");
+    let buffer = site.shared_buffer();
+    for source in [Path::new("/etc/hostname"), &pfs.join("link/hostname"), Path::new("/proc/version")] {
+        let destination = format!("$DW_PERSISTENT_STRIPED_{buffer}/in");
+        let line = format!("#DW stage_in type=file source={} destination={destination}", source.display());
+        let ada = site.session(ADA, &buffer, &line);
+        let outcome = ada.data_in();
+        assert!(
+            !outcome.status.success() && outcome.stdout.contains("stages reach only"),
+            "{}",
+            outcome.stdout
+        );
+        ada.end();
+    }
+    site.destroy(&buffer);
+}

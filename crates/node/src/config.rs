@@ -41,6 +41,8 @@ pub struct Cluster {
     pub capacity_bytes: u64,
     /// Bytes a second that its stages may move on the PFS; `None`: no limit.
     pub stage_bandwidth: Option<u64>,
+    /// Folders below which stages may reach the PFS; none: all of it.
+    pub pfs_roots: Vec<PathBuf>,
     /// Whether it copies with root's rights for root's stages that other nodes coordinate.
     pub movers_as_root: bool,
     /// Where it mounts namespaces.

@@ -20,6 +20,8 @@ pub(crate) struct Movers {
     pub shares: Arc<Shares>,
     /// Whether they may have root's rights, for stages of root's.
     pub as_root: bool,
+    /// Folders below which they may reach the PFS; none: all of it.
+    pub pfs_roots: Vec<PathBuf>,
 }
 
 impl Movers {
@@ -40,6 +42,9 @@ impl Movers {
         command.arg("--fragment").arg(fragment).arg("--namespace").arg(namespace.to_string());
         if self.as_root {
             command.arg("--as-root");
+        }
+        for root in &self.pfs_roots {
+            command.arg("--pfs-root").arg(root);
         }
         // Both directions of the connection are its standard output; its orders come as a worker's do.
         command.stdin(Stdio::piped()).stdout(socket).current_dir("/");

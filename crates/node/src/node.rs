@@ -18,6 +18,7 @@ use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
 use crate::mover::Movers;
 use crate::stages::shares::Shares;
+use crate::stages::worker::Workers;
 use crate::stages::{self, Stages};
 use crate::storage::{Listen, Storage};
 
@@ -77,7 +78,7 @@ impl Node {
             true => Some(open_mounts(folder).map_err(NodeError::Compute)?),
             false => None,
         };
-        let stages = open_stages(folder, storage.as_ref(), shares).map_err(NodeError::Compute)?;
+        let stages = open_stages(folder, config, storage.as_ref(), shares).map_err(NodeError::Compute)?;
         let locals = open_locals(folder, config)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node {
@@ -172,6 +173,7 @@ fn open_storage(
         shares: Arc::clone(shares),
         // On one machine who runs control is who runs this node.
         as_root: cluster.is_none_or(|cluster| cluster.movers_as_root),
+        pfs_roots: pfs_roots(config),
     };
     let listen = match &config.cluster {
         Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
@@ -185,11 +187,20 @@ fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {
     Mounts::open(mounts::Setting { folder: folder.mounts(), program, table: KernelTable })
 }
 
-fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, shares: Arc<Shares>) -> io::Result<Stages> {
+fn open_stages(
+    folder: &NodeFolder,
+    config: &Config,
+    storage: Option<&Storage>,
+    shares: Arc<Shares>,
+) -> io::Result<Stages> {
     let program = daemon::spawn::sibling("forebay-stage")?;
     let data_address = storage.map(|storage| storage.address().tcp.clone());
-    let folder = folder.stages();
-    Stages::open(stages::Setting { folder, program, data_address, shares })
+    let workers = Workers { program, data_address, pfs_roots: pfs_roots(config) };
+    Stages::open(stages::Setting { folder: folder.stages(), workers, shares })
+}
+
+fn pfs_roots(config: &Config) -> Vec<PathBuf> {
+    config.cluster.as_ref().map_or_else(Vec::new, |cluster| cluster.pfs_roots.clone())
 }
 
 fn open_locals(folder: &NodeFolder, config: &Config) -> Result<Option<Arc<Locals>>, NodeError> {

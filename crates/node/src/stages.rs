@@ -36,10 +36,8 @@ const REPORT: &str = "report.json";
 pub(crate) struct Setting {
     /// A folder for each stage is made here.
     pub folder: PathBuf,
-    /// The worker program, `forebay-stage`.
-    pub program: PathBuf,
-    /// Where this node's data path listens, if it has one: the other nodes of a buffer help with its stages.
-    pub data_address: Option<String>,
+    /// What they are worked on by.
+    pub workers: worker::Workers,
     /// The bandwidth that they share.
     pub shares: Arc<Shares>,
 }
@@ -186,7 +184,7 @@ impl Stages {
         if let Some(stopped) = stopped {
             stopped.await;
         }
-        clearing::clear(&self.setting.program, &folder).await;
+        clearing::clear(&self.setting.workers, &folder).await;
         on_disk(move || keep::remove(&folder).map_err(tried("remove", &folder))).await?;
         self.lock().remove(id);
         Ok(())

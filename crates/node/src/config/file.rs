@@ -36,6 +36,8 @@ pub(super) struct File {
     /// How many bytes a second its stages may read from the parallel file system and write to it, as `2GiB`; empty: as
     /// many as they can.
     pub stage_bandwidth: String,
+    /// The folders of the parallel file system below which stages may copy; none: wherever their users may.
+    pub pfs_roots: Vec<PathBuf>,
     /// Whether it copies with root's rights for root's stages that another node coordinates.
     pub movers_as_root: bool,
     /// Where it mounts namespaces: a folder for each token.
@@ -87,6 +89,7 @@ impl Default for File {
             pool: String::new(),
             capacity: String::new(),
             stage_bandwidth: String::new(),
+            pfs_roots: Vec::new(),
             movers_as_root: false,
             mount_root: "/var/lib/forebay/mnt".into(),
             local_root: "/mnt/bb".into(),
@@ -100,6 +103,13 @@ impl Default for File {
             munge_socket: String::new(),
             metrics: String::new(),
         }
+    }
+}
+
+fn pfs_roots(file: &File) -> Result<Vec<PathBuf>, String> {
+    match file.pfs_roots.iter().find(|root| !root.is_absolute()) {
+        Some(root) => Err(format!("`{}` is not a whole path", root.display())),
+        None => Ok(file.pfs_roots.clone()),
     }
 }
 
@@ -122,6 +132,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         pool: some(&file.pool),
         capacity_bytes,
         stage_bandwidth: stage_bandwidth(&file).map_err(|reason| wrong("stage_bandwidth", reason))?,
+        pfs_roots: pfs_roots(&file).map_err(|reason| wrong("pfs_roots", reason))?,
         movers_as_root: file.movers_as_root,
         mount_root: file.mount_root.clone(),
         local: local(&file).map_err(|(key, reason)| wrong(key, reason))?,

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use daemon::logging::last_words;
 
-use super::worker::{self, Errand};
+use super::worker::{Errand, Workers};
 
 /// How long that may take: whoever ends the stage waits for it.
 const CLEAR_WITHIN: Duration = Duration::from_secs(10);
 
 /// Removes what is left of the stage that is kept in `folder`, if its journal does not say that nothing is. What cannot
 /// be removed is named in the log.
-pub(super) async fn clear(program: &Path, folder: &Path) {
+pub(super) async fn clear(workers: &Workers, folder: &Path) {
     match may_have_left(&folder.join("journal")) {
         Ok(false) => return,
         Ok(true) => {}
         Err(error) => tracing::warn!("read the journal in {}: {error}", folder.display()),
     }
-    let outcome = match worker::start(program, folder, Errand::Clear) {
+    let outcome = match workers.start(folder, Errand::Clear) {
         Err(error) => Err(error.to_string()),
         Ok(mut worker) => {
             let ended = worker.ended_within(CLEAR_WITHIN).await;

@@ -224,11 +224,7 @@ impl Coordinator {
     }
 
     fn start_worker(&self) -> io::Result<worker::Worker> {
-        let worker = worker::start(
-            &self.setting.program,
-            &self.folder,
-            Errand::Run(self.setting.data_address.as_deref()),
-        )?;
+        let worker = self.setting.workers.start(&self.folder, Errand::Run)?;
         keep::write(&self.folder.join("worker.json"), &worker.id)?;
         Ok(worker)
     }

@@ -12,7 +12,8 @@ use super::*;
 
 fn setting(dir: &Path) -> Setting {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-stage");
-    Setting { folder: dir.join("stages"), program, data_address: None, shares: Shares::new(None) }
+    let workers = worker::Workers { program, data_address: None, pfs_roots: Vec::new() };
+    Setting { folder: dir.join("stages"), workers, shares: Shares::new(None) }
 }
 
 /// A stage whose worker does what `what` says.

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -18,6 +18,17 @@ use crate::process::{Process, ProcessId};
 
 /// How long a worker may take to end after SIGTERM.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// What workers are started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Workers {
+    /// The program, `forebay-stage`.
+    pub program: PathBuf,
+    /// Where this node's data path listens, if it has one: the other nodes of a buffer help with its stages.
+    pub data_address: Option<String>,
+    /// Folders below which stages may reach the PFS; none: all of it.
+    pub pfs_roots: Vec<PathBuf>,
+}
 
 /// A running worker.
 pub(crate) struct Worker {
@@ -44,36 +55,42 @@ pub(crate) enum End {
 }
 
 /// What a worker is started for.
-pub(crate) enum Errand<'a> {
-    /// To run the stage, with the help of the buffer's other nodes if this node's data path has an address.
-    Run(Option<&'a str>),
+pub(crate) enum Errand {
+    /// To run the stage.
+    Run,
     /// To remove what others left on the PFS.
     Clear,
 }
 
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` for an errand. It starts with the rights of this
-/// process and takes on the owner's by itself, with all the owner's groups, once its journal is open.
-///
-/// # Errors
-/// The program or the folder is not there.
-pub(crate) fn start(program: &Path, folder: &Path, errand: Errand<'_>) -> io::Result<Worker> {
-    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
-    let mut command = Command::new(program);
-    command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
-    match errand {
-        Errand::Run(Some(address)) => drop(command.arg("--data-address").arg(address)),
-        Errand::Run(None) => {}
-        Errand::Clear => drop(command.arg("--clear")),
+impl Workers {
+    /// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` for an errand. It starts with the rights of
+    /// this process and takes on the owner's by itself, with all the owner's groups, once its journal is open.
+    ///
+    /// # Errors
+    /// The program or the folder is not there.
+    pub(crate) fn start(&self, folder: &Path, errand: Errand) -> io::Result<Worker> {
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
+        let mut command = Command::new(&self.program);
+        command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
+        match errand {
+            Errand::Run => {
+                command.args(self.data_address.iter().flat_map(|address| ["--data-address", address]));
+                for root in &self.pfs_roots {
+                    command.arg("--pfs-root").arg(root);
+                }
+            }
+            Errand::Clear => drop(command.arg("--clear")),
+        }
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).current_dir("/");
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("start {}: {e}", self.program.display()));
+        let mut child = command.spawn().map_err(named)?;
+        let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
+        let orders = child.stdin.take();
+        let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let id = ProcessId::of_child(pid)?;
+        let process = Process::of_child(pid)?;
+        Ok(Worker { id, process, child, lines: BufReader::new(output).lines(), orders })
     }
-    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).current_dir("/");
-    let mut child =
-        command.spawn().map_err(|e| io::Error::new(e.kind(), format!("start {}: {e}", program.display())))?;
-    let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
-    let orders = child.stdin.take();
-    let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let id = ProcessId::of_child(pid)?;
-    let process = Process::of_child(pid)?;
-    Ok(Worker { id, process, child, lines: BufReader::new(output).lines(), orders })
 }
 
 impl Worker {
