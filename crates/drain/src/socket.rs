@@ -1,14 +1,18 @@
 //! A drainer's socket on its node: one word in, one line of JSON out.
+//!
+//! **Invariant:** both sides look who the other is. What has the socket's name in a user's folder may be anybody's: who
+//! asks speaks only to a process of the folder's owner, through no link; a drainer listens only to its user and root.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::fs::{Mode, OFlags};
+use disk::below::by_descriptor;
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,7 +28,7 @@ const NAME: &str = "door";
 const REPLY_BYTES_MAX: u64 = 64 << 20;
 
 /// How long a drainer may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// What a drainer may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,25 +68,36 @@ impl Order {
 /// # Errors
 /// It does not answer.
 pub fn order(state: &Path, order: Order) -> anyhow::Result<Option<Status>> {
-    ask(state, order, Some(PATIENCE))
+    let Some(mut asked) = tell(state, order)? else { return Ok(None) };
+    let mut line = String::new();
+    asked.read_line(&mut line).context("read from the drainer's socket")?;
+    understand(&line)
 }
 
-/// Has the drainer whose folder is `state` copy all that is closed by now, however long that takes. `None`: there is no
-/// drainer.
+/// Has the drainer whose folder is `state` copy all that is closed by now, however long that takes, as long as it says
+/// that it is there. `None`: there is no drainer.
 ///
 /// # Errors
-/// It ended meanwhile.
+/// It ended meanwhile, or does not answer.
 pub fn settle(state: &Path) -> anyhow::Result<Option<Answer>> {
-    ask(state, Order::Settle, None)
+    let Some(mut asked) = tell(state, Order::Settle)? else { return Ok(None) };
+    let mut line = String::new();
+    loop {
+        match asked.read_line(&mut line) {
+            Ok(_) => return understand(&line),
+            // Its user may have stopped it. One that has ended says so on the connection.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                order(state, Order::Status).context("see whether the drainer still works")?;
+            }
+            Err(error) => return Err(error).context("read from the drainer's socket"),
+        }
+    }
 }
 
-fn ask<T: DeserializeOwned>(
-    state: &Path,
-    order: Order,
-    patience: Option<Duration>,
-) -> anyhow::Result<Option<T>> {
-    let Some(short) = Short::of(state)? else { return Ok(None) };
-    let mut stream = match UnixStream::connect(short.path()) {
+/// A connection on which the drainer was told; `None`: there is no drainer.
+fn tell(state: &Path, order: Order) -> anyhow::Result<Option<BufReader<Take<UnixStream>>>> {
+    let Some(folder) = Folder::of(state)? else { return Ok(None) };
+    let mut stream = match folder.connect() {
         Ok(stream) => stream,
         // Nobody listens: a socket that is there was left by one that was killed.
         Err(error) if disk::is_absent(&error) || error.kind() == ErrorKind::ConnectionRefused => {
@@ -94,24 +109,22 @@ fn ask<T: DeserializeOwned>(
                 .with_context(|| format!("connect to the drainer's socket {}", socket.display()));
         }
     };
-    let asked = stream
-        .set_read_timeout(patience)
-        .and_then(|()| writeln!(stream, "{}", order.word()))
-        .context("write to the drainer's socket");
-    asked?;
-    let mut line = String::new();
-    let mut reader = BufReader::new(stream.take(REPLY_BYTES_MAX));
-    reader.read_line(&mut line).context("read from the drainer's socket")?;
-    Ok(Some(serde_json::from_str(&line).context("understand the drainer")?))
+    let told = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| writeln!(stream, "{}", order.word()));
+    told.context("write to the drainer's socket")?;
+    Ok(Some(BufReader::new(stream.take(REPLY_BYTES_MAX))))
+}
+
+fn understand<T: DeserializeOwned>(line: &str) -> anyhow::Result<Option<T>> {
+    Ok(Some(serde_json::from_str(line).context("understand the drainer")?))
 }
 
 impl Drain {
-    /// Answers whoever may open the socket, which is the drainer's user, until it is told to stop.
+    /// Answers the drainer's user and root until it is told to stop.
     pub(crate) fn answer(self: &Arc<Self>, state: &Path, room: &Room) -> anyhow::Result<()> {
         let listener = listen(state)?;
         room.take();
         loop {
-            let stream = listener.accept().map(|(stream, _)| stream);
+            let stream = listener.accept().and_then(|(stream, _)| heard(stream));
             match stream.and_then(|stream| self.answer_one(stream, state, room)) {
                 Ok(Some(asker)) => {
                     // Who comes from now on finds no drainer, rather than one that ends without a word.
@@ -180,48 +193,52 @@ fn listen(state: &Path) -> anyhow::Result<UnixListener> {
         }
         _ => {}
     }
-    let short = Short::of(state)?.with_context(|| format!("{} is gone", state.display()))?;
-    UnixListener::bind(short.path()).with_context(|| format!("listen on {}", path.display()))
+    let folder = Folder::of(state)?.with_context(|| format!("{} is gone", state.display()))?;
+    // By its descriptor the path fits into an address however deep the folder is.
+    UnixListener::bind(by_descriptor(&folder.0).join(NAME))
+        .with_context(|| format!("listen on {}", path.display()))
 }
 
-/// A socket's path that fits into an address however deep its folder is.
-struct Short(std::os::fd::OwnedFd);
+/// The stream of somebody whom the drainer listens to.
+fn heard(stream: UnixStream) -> std::io::Result<UnixStream> {
+    let peer = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+    if peer.is_root() || peer == rustix::process::geteuid() {
+        return Ok(stream);
+    }
+    Err(std::io::Error::other(format!("user {} is told nothing", peer.as_raw())))
+}
 
-impl Short {
+/// A drainer's folder.
+struct Folder(OwnedFd);
+
+impl Folder {
     /// `None`: there is no such folder.
-    fn of(folder: &Path) -> anyhow::Result<Option<Short>> {
+    fn of(folder: &Path) -> anyhow::Result<Option<Folder>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(std::io::Error::from);
         let opened = disk::if_there(opened);
         let opened = opened.with_context(|| format!("open the drainer's folder {}", folder.display()))?;
-        Ok(opened.map(Short))
+        Ok(opened.map(Folder))
     }
 
-    fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd()).into()
+    /// A connection to a process of the folder's owner.
+    fn connect(&self) -> std::io::Result<UnixStream> {
+        // Followed, a link would lead to another's drainer, who would do for root what root did not ask him.
+        let socket = openat(&self.0, NAME, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if !FileType::from_raw_mode(fstat(&socket)?.st_mode).is_socket() {
+            return Err(std::io::Error::other("it is no socket; remove it, and start the drainer again"));
+        }
+        let stream = UnixStream::connect(by_descriptor(&socket))?;
+        let (peer, owner) =
+            (rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw(), fstat(&self.0)?.st_uid);
+        if peer != owner && peer != 0 {
+            return Err(std::io::Error::other(format!(
+                "it is of user {peer}, and the folder of user {owner}"
+            )));
+        }
+        Ok(stream)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_who_is_not_there_is_no_drainer() {
-        let parent = tempfile::tempdir().unwrap();
-        let state = parent.path().join("state");
-        assert!(order(&state, Order::Status).unwrap().is_none());
-        std::fs::create_dir(&state).unwrap();
-        assert!(order(&state, Order::Status).unwrap().is_none());
-        // ECONNREFUSED: what a drainer leaves that was killed.
-        drop(UnixListener::bind(state.join(NAME)).unwrap());
-        assert!(order(&state, Order::Status).unwrap().is_none());
-        // ELOOP: nobody knows.
-        std::fs::remove_file(state.join(NAME)).unwrap();
-        std::os::unix::fs::symlink(NAME, state.join(NAME)).unwrap();
-        let error = format!("{:#}", order(&state, Order::Status).unwrap_err());
-        assert!(error.contains("state"), "{error}");
-        // ENAMETOOLONG
-        settle(&parent.path().join("x".repeat(300))).unwrap_err();
-    }
-}
+mod tests;

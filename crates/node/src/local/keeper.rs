@@ -72,8 +72,9 @@ impl Keeper {
                 Ok(()) = given_up => {}
             }
             // Without its drainer it does not wait any more.
-            self.blocking(Errand::stop_drainer).await?;
-            let _ = finish.await;
+            if self.blocking(Errand::stop_drainer).await.is_ok() {
+                let _ = finish.await;
+            }
         }
         self.blocking(Errand::give_up).await
     }
@@ -151,7 +152,10 @@ impl Errand {
 
     /// Discards the volume as it is.
     fn give_up(&self) -> Result<(), String> {
-        self.stop_drainer()?;
+        // What its user has put in the drainer's place must not keep the volume for ever.
+        if let Err(why) = self.stop_drainer() {
+            tracing::warn!(id = self.spec.id, "a volume that is given up: {why}");
+        }
         self.volume.discard().map_err(|error| error.message)
     }
 
