@@ -376,7 +376,9 @@ mod root_only {
             let forebay = program_folder().join("forebay").display().to_string();
             for name in ["esub.forebay", "pre_exec", "post_exec", "spectral/jsrun"] {
                 let text = fs::read_to_string(packaged.join(name)).unwrap();
-                lsf.program(name, &text.replace("/usr/bin/forebay", &forebay));
+                let text = text.replace("/usr/bin/forebay", &forebay);
+                let node = root.join("state/node.sock").display().to_string();
+                lsf.program(name, &text.replace("/var/lib/forebay/node/node.sock", &node));
             }
             lsf.program("forebay", &format!("#!/bin/sh\nexec {forebay} \"$@\"\n"));
             lsf.program("site/jsrun", "#!/bin/sh\nexec \"$@\"\n");
@@ -401,7 +403,8 @@ mod root_only {
                 .env_clear()
                 .env("PATH", format!("{}:{}:/usr/bin:/bin", spectral.display(), site.display()));
             command.env("FOREBAY_LOCAL_ROOT", self.root.join("bb"));
-            command.env("FOREBAY_NODE_SOCKET", self.root.join("state/node.sock"));
+            // What a job says of the node is not believed by what root runs for it.
+            command.env("FOREBAY_NODE_SOCKET", "/none");
             command.env("LSB_DJOB_HOSTFILE", self.root.join("hosts"));
             command
         }
