@@ -231,7 +231,7 @@ fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
         Errno::ROFS => "the file system is mounted read-only; ask its administrator, then retry the stage",
         Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
         Errno::NOTDIR => {
-            "a file or a symbolic link is in the way of a folder (no link below the folder that the stage names is \
+            "a file is in the way of a folder, or a symbolic link (none below the folder that the stage names is \
              followed: move it away, and see who may write there), or the stage needs type=file"
         }
         Errno::LOOP => "it is a symbolic link by now, or its links lead in a circle; correct them",
