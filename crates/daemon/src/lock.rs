@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Holds the lock until dropped.
@@ -48,6 +48,8 @@ pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        // Root may be asked to look into a folder in which others have put one.
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)
         .map_err(io)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -102,6 +104,16 @@ mod tests {
         );
         drop(first);
         exclusive(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_lock_leads_to_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let [lock, other] = ["lock", "other"].map(|name| dir.path().join(name));
+        std::fs::write(&other, "somebody's").unwrap();
+        std::os::unix::fs::symlink(&other, &lock).unwrap();
+        exclusive(&lock).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -10,10 +9,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use daemon::logging::last_words;
+use disk::below::Root;
 use drain::Order;
 use drain::settings::{OWN_FOLDER, REQUEST, STOPPED};
 use drain::status::Status;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use tokio::sync::watch;
 use wire::node::{LocalSpec, LocalStatus};
 
@@ -270,15 +271,10 @@ impl Errand {
     /// Opens a file in the drainer's folder, if it is there. The user may have put anything there, so no link is
     /// followed.
     fn open_own(&self, name: &str) -> std::io::Result<Option<File>> {
-        let root = File::options()
-            .read(true)
-            .custom_flags(OFlags::DIRECTORY.bits().cast_signed())
-            .open(&self.volume.mountpoint)?;
+        let root = Root::hold(&self.volume.mountpoint)?;
         let path = PathBuf::from(OWN_FOLDER).join(name);
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+        match root.open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Err(Errno::NOENT) => Ok(None),
             file => Ok(Some(File::from(file?))),
         }
     }

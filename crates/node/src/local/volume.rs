@@ -84,11 +84,12 @@ impl Volume {
         self.keep(&Kept { given_up: true, ..kept.clone() })?;
         self.backing.create(&self.id, bytes).map_err(broken)?;
         self.mount(kept.released)?;
-        let owner = &kept.spec.owner;
-        chown(&self.mountpoint, Some(owner.uid), Some(owner.gid))
-            .and_then(|()| std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700)))
-            .map_err(|e| failed("give away", &self.mountpoint, e))?;
         self.make_drained(kept).map_err(|e| failed("make the drained folder in", &self.mountpoint, e))?;
+        // Last: from then on its user may put links in the place of what root made in it.
+        let owner = &kept.spec.owner;
+        std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700))
+            .and_then(|()| chown(&self.mountpoint, Some(owner.uid), Some(owner.gid)))
+            .map_err(|e| failed("give away", &self.mountpoint, e))?;
         self.noted.put().map_err(|e| failed("note the volume of", &self.folder, e))?;
         self.keep(kept)
     }
@@ -105,16 +106,17 @@ impl Volume {
         keep::write(&self.spec(), kept).map_err(|e| failed("keep", &self.folder, e))
     }
 
-    /// Makes the folder that is to be drained; the volume is still empty.
+    /// Makes the folder that is to be drained; the volume is still empty, and root's.
     fn make_drained(&self, kept: &Kept) -> std::io::Result<()> {
-        let mut folder = self.mountpoint.clone();
+        let mut folders = vec![self.mountpoint.clone()];
         let drained = kept.spec.drain.iter().flat_map(|drain| Path::new(&drain.from).components());
         for part in drained.filter(|part| matches!(part, Component::Normal(_))) {
-            folder.push(part);
-            std::fs::create_dir(&folder)?;
-            chown(&folder, Some(kept.spec.owner.uid), Some(kept.spec.owner.gid))?;
+            folders.push(folders[folders.len() - 1].join(part));
         }
-        Ok(())
+        folders[1..].iter().try_for_each(std::fs::create_dir)?;
+        // From the last upwards: what is above is root's until it is given away itself.
+        let owner = &kept.spec.owner;
+        folders[1..].iter().rev().try_for_each(|folder| chown(folder, Some(owner.uid), Some(owner.gid)))
     }
 
     /// Mounts it where it is not: for the node, and for its user until it is `released`.
