@@ -376,9 +376,8 @@ mod root_only {
             let forebay = program_folder().join("forebay").display().to_string();
             for name in ["esub.forebay", "pre_exec", "post_exec", "spectral/jsrun"] {
                 let text = fs::read_to_string(packaged.join(name)).unwrap();
-                let text = text.replace("/usr/bin/forebay", &forebay);
-                let node = root.join("state/node.sock").display().to_string();
-                lsf.program(name, &text.replace("/var/lib/forebay/node/node.sock", &node));
+                let text = text.replace("/var/lib/forebay/node", &format!("{}/state", root.display()));
+                lsf.program(name, &text.replace("/usr/bin/forebay", &forebay));
             }
             lsf.program("forebay", &format!("#!/bin/sh\nexec {forebay} \"$@\"\n"));
             lsf.program("site/jsrun", "#!/bin/sh\nexec \"$@\"\n");
@@ -399,12 +398,10 @@ mod root_only {
         fn command(&self, name: &str) -> Command {
             let mut command = Command::new(self.folder.join(name));
             let (spectral, site) = (self.folder.join("spectral"), self.folder.join("site"));
-            command
-                .env_clear()
-                .env("PATH", format!("{}:{}:/usr/bin:/bin", spectral.display(), site.display()));
+            let path = format!("{}:{}:/usr/bin:/bin", spectral.display(), site.display());
+            command.env_clear().env("PATH", path);
             command.env("FOREBAY_LOCAL_ROOT", self.root.join("bb"));
-            // What a job says of the node is not believed by what root runs for it.
-            command.env("FOREBAY_NODE_SOCKET", "/none");
+            command.env("FOREBAY_NODE_SOCKET", "/none"); // A job's, which no hook believes.
             command.env("LSB_DJOB_HOSTFILE", self.root.join("hosts"));
             command
         }

@@ -6,7 +6,7 @@ use daemon::error::user;
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{
-    ApiError, CreatePersistent, ErrorCode, JobProcess, JobSummary, NewToken, Objects, PoolStatus,
+    ApiError, CreatePersistent, ErrorCode, JobProcess, JobSummary, NewToken, Objects, Owner, PoolStatus,
     SessionStatus, ShutdownReply, Status,
 };
 
@@ -97,17 +97,37 @@ pub(super) async fn create_persistent<S: Site>(
 ) -> Reply<SessionStatus> {
     let rights = handler.rights(caller);
     rights.require_manager("create a buffer")?;
-    check_owner(rights, create.owner.uid)?;
+    check_owner(rights, &create.owner).await?;
     let name = create.name.clone();
     handler.app.run(&name, Request::Create(Box::new(create))).await?;
     Ok(Json(crate::status::of_token(&handler.app, &name).await?))
 }
 
-/// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root.
-pub(super) fn check_owner(rights: Rights, owner: u32) -> Result<(), ApiError> {
-    if rights == Rights::Manager && owner == 0 {
-        let advice = "use an ordinary account for jobs";
-        return Err(user(ErrorCode::NotAllowed, "a workload manager cannot make buffers for root", advice));
+/// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root, nor
+/// with the rights of a group that is not the user's.
+pub(super) async fn check_owner(rights: Rights, owner: &Owner) -> Result<(), ApiError> {
+    if rights != Rights::Manager {
+        return Ok(());
     }
-    Ok(())
+    let Owner { uid, gid } = *owner;
+    let refused = |message: String, advice| Err(user(ErrorCode::NotAllowed, message, advice));
+    if uid == 0 {
+        let message = "a workload manager cannot make buffers for root".to_owned();
+        return refused(message, "use an ordinary account for jobs");
+    }
+    let groups = tokio::task::spawn_blocking(move || daemon::groups::known(uid)).await;
+    let is_of_user = match groups.map_err(std::io::Error::other).and_then(|groups| groups) {
+        Ok(Some(groups)) => groups.contains(&gid),
+        // Control's host may not know the site's users. Root's group is no user's that nobody knows.
+        Ok(None) => gid != 0,
+        Err(error) => {
+            tracing::warn!(uid, %error, "cannot look up the groups of a user with id -G");
+            gid != 0
+        }
+    };
+    if is_of_user {
+        return Ok(());
+    }
+    let message = format!("user {uid} is not in group {gid} on control's host");
+    refused(message, "submit the job with one of the user's groups, as `id -G` lists them")
 }

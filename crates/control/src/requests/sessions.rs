@@ -34,7 +34,7 @@ pub(super) async fn setup<S: Site>(
 ) -> Reply<SessionStatus> {
     let rights = handler.rights(caller);
     rights.require_manager("set up a buffer")?;
-    check_owner(rights, setup.owner.uid)?;
+    check_owner(rights, &setup.owner).await?;
     run(&handler, &token, Request::Setup(Box::new(setup))).await
 }
 

@@ -95,6 +95,21 @@ async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
 }
 
 #[tokio::test]
+async fn a_workload_manager_gives_nobody_a_group_that_is_not_his() {
+    let it = fixture();
+    let (slurm, admin) = (client(&it, SLURM), client(&it, ADMIN));
+    // Users 1 and 2 are of every Debian, in their own groups alone; nobody has the last one.
+    let setup = |uid, gid| Setup { owner: Owner { uid, gid }, ..of(uid) };
+    for (uid, gid) in [(1, 2), (1, 0), (4_000_000_000, 0)] {
+        let refused = slurm.post::<_, Value>("/v1/sessions/1/setup", &setup(uid, gid)).await;
+        assert_eq!(code(refused), ErrorCode::NotAllowed, "{uid} {gid}");
+    }
+    let _: SessionStatus = slurm.post("/v1/sessions/1/setup", &setup(1, 1)).await.unwrap();
+    let _: SessionStatus = slurm.post("/v1/sessions/2/setup", &setup(4_000_000_000, 7)).await.unwrap();
+    let _: SessionStatus = admin.post("/v1/sessions/3/setup", &setup(2, 0)).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_workload_manager_cannot_act_for_root_nor_for_the_operator() {
     let it = fixture();
     let (slurm, admin) = (client(&it, SLURM), client(&it, ADMIN));
