@@ -17,7 +17,7 @@ pub mod umount;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::names::Token;
+use model::Token;
 use wire::control::SessionStatus;
 
 use crate::arguments::{self, Command};

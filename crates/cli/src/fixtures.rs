@@ -1,5 +1,6 @@
 //! Values that tests of this crate show and follow.
 
+use model::NodeName;
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use wire::control::{
     ApiError, Blame, CLI, ErrorCode, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side,
@@ -87,7 +88,7 @@ pub fn session() -> SessionStatus {
             requested_bytes: 1 << 30,
             capacity_bytes: 1 << 30,
             used_bytes: 41 << 20,
-            nodes: vec!["n0".into()],
+            nodes: vec![NodeName::literal("n0")],
             volume: VolumeKind::Directory,
             access_modes: vec![AccessMode::Striped],
             pool: "local".into(),

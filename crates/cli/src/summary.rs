@@ -35,7 +35,7 @@ pub struct Summary {
     results: Vec<String>,
     capacity_bytes: Option<u64>,
     used_bytes: Option<u64>,
-    nodes: Vec<String>,
+    nodes: Vec<model::NodeName>,
     volume: Option<&'static str>,
     kept: Option<String>,
     advice: Vec<String>,

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
@@ -74,7 +74,7 @@ pub enum ConnectError {
     #[error("connect to storage node {node} at {address}")]
     Node {
         /// Its name.
-        node: String,
+        node: NodeName,
         /// Its address.
         address: String,
         /// Why.
@@ -123,7 +123,7 @@ impl Client {
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home.place());
             ConnectError::Node {
-                node: node.map_or_else(|| "?".into(), |node| node.node.clone()),
+                node: node.map_or_else(|| NodeName::unchecked("?"), |node| node.node.clone()),
                 address: node.map_or_else(|| "?".into(), |node| node.tcp.clone()),
                 source,
             }

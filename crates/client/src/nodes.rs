@@ -355,7 +355,7 @@ impl Nodes {
         if let Err(error) = self.say(node, fragment, last) {
             let error = &error as &dyn std::error::Error;
             tracing::info!(
-                node = node.address.node,
+                node = ?node.address.node,
                 error,
                 "the storage node did not hear that the session ends, and waits for it for the grace period"
             );

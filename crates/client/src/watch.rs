@@ -9,6 +9,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use model::NodeName;
+
 /// A node that owes an answer for so long is named. Living ones answer in milliseconds, also on a busy machine.
 const SILENT: Duration = Duration::from_secs(2);
 
@@ -23,7 +25,7 @@ pub struct Watch {
 
 #[derive(Debug)]
 struct Node {
-    name: String,
+    name: NodeName,
     waits: Mutex<Waits>,
 }
 
@@ -45,7 +47,7 @@ pub struct Waiting<'a> {
 
 impl Watch {
     /// Watches nodes of these names for as long as it lives.
-    pub fn start(names: impl Iterator<Item = String>) -> Arc<Watch> {
+    pub fn start(names: impl Iterator<Item = NodeName>) -> Arc<Watch> {
         let node = |name| Node { name, waits: Mutex::default() };
         let watch = Arc::new(Watch { nodes: names.map(node).collect() });
         let weak = Arc::downgrade(&watch);
@@ -85,7 +87,7 @@ impl Node {
         {
             waits.trouble = Some(since);
             let ms = now.duration_since(since).as_millis();
-            tracing::warn!(node = self.name, ms, "the storage node does not answer: what needs it waits");
+            tracing::warn!(node = ?self.name, ms, "the storage node does not answer: what needs it waits");
         }
     }
 
@@ -109,7 +111,7 @@ impl Waiting<'_> {
         let silent = waits.oldest().is_some_and(|since| since.elapsed() >= SILENT);
         if !silent && let Some(since) = waits.trouble.take() {
             let ms = since.elapsed().as_millis();
-            tracing::info!(node = self.node.name, ms, "the node answers again");
+            tracing::info!(node = ?self.node.name, ms, "the node answers again");
         }
     }
 }
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     fn one() -> Arc<Watch> {
-        Arc::new(Watch { nodes: vec![Node { name: "n0".into(), waits: Mutex::default() }] })
+        Arc::new(Watch { nodes: vec![Node { name: NodeName::literal("n0"), waits: Mutex::default() }] })
     }
 
     #[test]

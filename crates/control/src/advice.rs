@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use daemon::error::site;
+use model::NodeName;
 use wire::advice::{self};
 use wire::control::{ApiError, ErrorCode};
 
@@ -13,7 +14,7 @@ use crate::state::instances::Instance;
 /// What the node `node` said of its part of the buffer `token`.
 pub(crate) fn of_node<S: Site>(
     of: &S,
-    (node, token): (&str, &str),
+    (node, token): (&NodeName, &str),
     instance: &Instance,
     error: ApiError,
 ) -> ApiError {
@@ -26,7 +27,7 @@ pub(crate) fn of_node<S: Site>(
 }
 
 /// What to do where a node never gets back what it had of the buffer `token`.
-pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&str, &str)) -> String {
+pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&NodeName, &str)) -> String {
     let has_copies = instance.nodes.len() > 1;
     match (is_cluster, has_copies && instance.is_mirrored()) {
         (true, _) if has_copies => format!(
@@ -41,25 +42,25 @@ pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&s
 }
 
 /// A node of this machine that logs in `log` does not run.
-pub(crate) fn absent(log: &Path, name: &str, why: &str) -> ApiError {
+pub(crate) fn absent(log: &Path, name: &NodeName, why: &str) -> ApiError {
     let advice = format!("look into {}; `forebay status` shows when the node is back", log.display());
     site(ErrorCode::NodeAbsent, format!("node {name} does not run: {why}"), advice)
 }
 
 /// One does not end.
-pub(crate) fn lingers(log: &Path, name: &str) -> ApiError {
+pub(crate) fn lingers(log: &Path, name: &NodeName) -> ApiError {
     let message = format!("node {name} does not end in time");
     site(ErrorCode::NodeDoesNotEnd, message, format!("look into {}", log.display()))
 }
 
 /// Where to look for what a node's service has logged.
-pub(crate) fn log_of<S: Site>(of: &S, node: &str) -> String {
-    let view = of.nodes().into_iter().find(|view| view.name == node);
+pub(crate) fn log_of<S: Site>(of: &S, node: &NodeName) -> String {
+    let view = of.nodes().into_iter().find(|view| view.name == *node);
     look_into(&view.map(|view| view.log).unwrap_or_default(), node)
 }
 
 /// Where the log is that is at `log`, or if that is empty, that of `node`.
-pub(crate) fn look_into(log: &str, node: &str) -> String {
+pub(crate) fn look_into(log: &str, node: &NodeName) -> String {
     match log.is_empty() {
         true => format!("look into the log of forebay-node on {node}"),
         false => format!("look into {log}"),
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_log_is_named_by_its_path_where_that_is_known() {
-        assert_eq!(look_into("/b/log/n0.log", "n0"), "look into /b/log/n0.log");
-        assert_eq!(look_into("", "n0"), "look into the log of forebay-node on n0");
+        assert_eq!(look_into("/b/log/n0.log", &NodeName::literal("n0")), "look into /b/log/n0.log");
+        assert_eq!(look_into("", &NodeName::literal("n0")), "look into the log of forebay-node on n0");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::{bug, user};
-use model::names::Token;
+use model::Token;
 use model::phase::Function;
 use wire::control::{ApiError, ErrorCode};
 

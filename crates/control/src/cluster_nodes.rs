@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use api::munge::{Munge, ServiceUser};
 use daemon::client::Client;
 use daemon::error::site;
+use model::NodeName;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use wire::control::{ApiError, ErrorCode};
@@ -25,7 +26,7 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(10);
 /// Every node that registered.
 pub(crate) struct ClusterNodes {
     munge: Option<Munge>,
-    watched: Mutex<BTreeMap<String, Watched>>,
+    watched: Mutex<BTreeMap<NodeName, Watched>>,
     words: Arc<LastWords>,
 }
 
@@ -94,7 +95,7 @@ impl ClusterNodes {
     }
 
     /// Stops watching a node.
-    pub(crate) fn forget(&self, name: &str) {
+    pub(crate) fn forget(&self, name: &NodeName) {
         if let Some(node) = self.lock().remove(name) {
             node.task.abort();
             self.words.forget(name);
@@ -102,14 +103,14 @@ impl ClusterNodes {
     }
 
     /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &str, instance: &str) -> LastWord {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
         LastWord { online, served }
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
         let is_proven = self.words.is_proven(node, instance, term);
         if !is_proven && let Some(watched) = self.lock().get(node) {
             watched.again.notify_one();
@@ -118,7 +119,7 @@ impl ClusterNodes {
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &str, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
         self.words.keep(node, instance);
     }
 
@@ -131,7 +132,7 @@ impl ClusterNodes {
     ///
     /// # Errors
     /// `no_such_node`.
-    pub(crate) fn find(&self, name: &str) -> Result<(Client, watch::Receiver<Seen>), ApiError> {
+    pub(crate) fn find(&self, name: &NodeName) -> Result<(Client, watch::Receiver<Seen>), ApiError> {
         let found = self.lock().get(name).map(|node| (node.client.clone(), node.seen.clone()));
         found.ok_or_else(|| {
             let message = format!("node {name} never registered with this control service");
@@ -152,19 +153,19 @@ impl ClusterNodes {
             let message = format!("node {} is at {}, and this service has no MUNGE", node.name, node.address);
             site(ErrorCode::NoMunge, message, "install libmunge2 and run munged, then restart control")
         })?;
-        Ok(Client::over_tcp(&node.address, &node.name, munge, ServiceUser::default()))
+        Ok(Client::over_tcp(&node.address, node.name.as_str(), munge, ServiceUser::default()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeName, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Seen {
     /// The node says how it is.
-    fn answer(&mut self, name: &str, asked: Instant, health: NodeHealth) {
+    fn answer(&mut self, name: &NodeName, asked: Instant, health: NodeHealth) {
         if !self.online {
-            tracing::info!(node = name, "node is online");
+            tracing::info!(node = ?name, "node is online");
         }
         self.online = true;
         self.last_error = None;
@@ -193,7 +194,7 @@ impl Watched {
 
 /// Asks for ever.
 async fn watch_node(
-    name: String,
+    name: NodeName,
     client: Client,
     shown: watch::Sender<Seen>,
     (again, words): (Arc<Notify>, Arc<LastWords>),
@@ -210,7 +211,7 @@ async fn watch_node(
             Err(error) => shown.send_modify(|seen| {
                 let reason = error.reason();
                 if seen.online {
-                    tracing::warn!(node = name, reason, "node is offline");
+                    tracing::warn!(node = ?name, reason, "node is offline");
                 }
                 seen.online = false;
                 seen.last_error = Some(reason);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::CallError;
 use daemon::error::{bug, site, user};
+use model::NodeName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,7 +40,7 @@ impl ClusterSite {
     /// is waited for as long as the node shows otherwise that it lives.
     async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
         &self,
-        node: &str,
+        node: &NodeName,
         seen: &watch::Receiver<Seen>,
         mut call: impl FnMut() -> F,
     ) -> Result<R, ApiError> {
@@ -59,7 +60,7 @@ impl ClusterSite {
                 }
                 // A node that does not take the call is silent before long, or back.
                 Err(error) => {
-                    tracing::debug!(node, error = error.reason(), "a call is repeated");
+                    tracing::debug!(?node, error = error.reason(), "a call is repeated");
                     tokio::time::sleep(REPEAT_PAUSE).await;
                 }
             }
@@ -81,7 +82,7 @@ impl ClusterSite {
         }
     }
 
-    fn absent(&self, node: &str, why: &str) -> ApiError {
+    fn absent(&self, node: &NodeName, why: &str) -> ApiError {
         let message = format!("node {node} does not answer: {why}");
         let advice = format!("`forebay status` shows when it is back; {}", crate::advice::log_of(self, node));
         site(ErrorCode::NodeAbsent, message, advice)
@@ -89,14 +90,14 @@ impl ClusterSite {
 }
 
 impl Caller for ClusterSite {
-    async fn get<R: DeserializeOwned + Send>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+    async fn get<R: DeserializeOwned + Send>(&self, node: &NodeName, path: &str) -> Result<R, ApiError> {
         let (client, seen) = self.nodes.find(node)?;
         self.repeat(node, &seen, || client.get(path)).await
     }
 
     async fn put<R: DeserializeOwned + Send>(
         &self,
-        node: &str,
+        node: &NodeName,
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<R, ApiError> {
@@ -104,7 +105,7 @@ impl Caller for ClusterSite {
         self.repeat(node, &seen, || client.put(path, body)).await
     }
 
-    async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
+    async fn delete(&self, node: &NodeName, path: &str) -> Result<(), ApiError> {
         let (client, seen) = self.nodes.find(node)?;
         self.repeat(node, &seen, || client.delete::<Value>(path)).await.map(|_| ())
     }
@@ -123,7 +124,7 @@ impl Site for ClusterSite {
         self.nodes.admit(node)
     }
 
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.nodes.forget(name);
     }
 
@@ -140,15 +141,15 @@ impl Site for ClusterSite {
         self.nodes.views()
     }
 
-    fn give_up(&self, node: &str, instance: &str) -> LastWord {
+    fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
         self.nodes.give_up(node, instance)
     }
 
-    fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+    fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
         self.nodes.is_proven(node, instance, term)
     }
 
-    fn keep(&self, node: &str, instance: &str) {
+    fn keep(&self, node: &NodeName, instance: &str) {
         self.nodes.keep(node, instance);
     }
 
@@ -157,7 +158,7 @@ impl Site for ClusterSite {
         Err(user(ErrorCode::BadMountpoint, message, "leave the mount point out"))
     }
 
-    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+    async fn ensure_nodes(&self, names: &[NodeName]) -> Result<Vec<StorageAddress>, ApiError> {
         let mut addresses = Vec::new();
         for name in names {
             let known = self.nodes.find(name)?.1.borrow().health.as_ref().map(|health| health.data.clone());

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::client::Client;
 use disk::format;
+use model::NodeName;
 use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
 
@@ -29,7 +30,7 @@ use crate::site::Said;
 const FORMAT: u32 = 1;
 
 /// A node and an instance.
-type Place = (String, String);
+type Place = (NodeName, String);
 
 /// Of all nodes.
 pub(crate) struct LastWords {
@@ -48,7 +49,7 @@ struct State {
 
 impl State {
     /// Whether the node has said something since of a fragment that took the place of this one there.
-    fn is_replaced(&self, node: &str, fragment: &FragmentStatus) -> bool {
+    fn is_replaced(&self, node: &NodeName, fragment: &FragmentStatus) -> bool {
         let said = self.said.get(&(node.to_owned(), fragment.instance.clone()));
         said.is_some_and(|said| said.term > fragment.term)
     }
@@ -84,7 +85,7 @@ impl LastWords {
     }
 
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
-    fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
+    fn hear(&self, node: &NodeName, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
         let mut state = self.lock();
         let fragments: Vec<&FragmentStatus> =
             health.fragments.iter().filter(|fragment| !state.is_replaced(node, fragment)).collect();
@@ -110,7 +111,7 @@ impl LastWords {
     }
 
     /// The node is told of no more doubts about the instance; returns what it said last of its fragment.
-    pub(crate) fn give_up(&self, node: &str, instance: &str) -> Option<Said> {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> Option<Said> {
         let mut state = self.lock();
         let place = (node.to_owned(), instance.to_owned());
         let said = state.said.get(&place).cloned();
@@ -119,19 +120,19 @@ impl LastWords {
     }
 
     /// Whether it said last that nothing of its fragment, as it is in this term, is on it alone.
-    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
         let state = self.lock();
         let said = state.said.get(&(node.to_owned(), instance.to_owned()));
         said.is_some_and(|said| said.is_whole() && said.term >= term)
     }
 
     /// The node has its place in the instance, as before or again.
-    pub(crate) fn keep(&self, node: &str, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
         self.lock().given_up.remove(&(node.to_owned(), instance.to_owned()));
     }
 
     /// Forgets what a node said: nobody knows any more what it was told elsewhere.
-    pub(crate) fn forget(&self, node: &str) {
+    pub(crate) fn forget(&self, node: &NodeName) {
         let mut state = self.lock();
         state.said.retain(|(known, _), _| known != node);
         state.is_saved = false;
@@ -168,7 +169,7 @@ impl LastWords {
 /// and nobody takes its place by that then.
 pub(crate) async fn listen(
     words: &Arc<LastWords>,
-    (name, client): (&str, &Client),
+    (name, client): (&NodeName, &Client),
     health: NodeHealth,
     show: impl FnOnce(NodeHealth),
 ) {
@@ -182,7 +183,7 @@ pub(crate) async fn listen(
         if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
             // It says so again when it is asked next.
             let reason = error.reason();
-            tracing::warn!(node = name, instance, reason, "cannot tell a node that its doubts are known");
+            tracing::warn!(node = ?name, instance, reason, "cannot tell a node that its doubts are known");
         }
     }
 }

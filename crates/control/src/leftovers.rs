@@ -3,7 +3,7 @@
 //!
 //! **Invariant:** nothing of a living buffer is discarded while any part of that lacks something.
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::ApiError;
 use wire::node::{Moved, StorageAddress};
 
@@ -20,7 +20,7 @@ use crate::state::leftovers::{self, Kind, Leftover};
 /// The database's. What a node still does not let go of stays noted.
 pub(crate) async fn tidy<S: Site>(app: &App<S>) -> Result<(), ApiError> {
     for leftover in app.database.transact(leftovers::all).await? {
-        let online = |node: &str| app.site.nodes().iter().any(|view| view.name == node && view.online);
+        let online = |node: &NodeName| app.site.nodes().iter().any(|view| view.name == *node && view.online);
         if !online(&leftover.node) {
             continue;
         }
@@ -33,16 +33,18 @@ pub(crate) async fn tidy<S: Site>(app: &App<S>) -> Result<(), ApiError> {
         if let Some(instance) = needed(app, &leftover).await? {
             if let Err(error) = tell(app, &leftover.node, &instance).await {
                 let node = leftover.node;
-                tracing::warn!(node, id = leftover.id, %error, "a node that was given up is not told so");
+                tracing::warn!(?node, id = leftover.id, %error, "a node that was given up is not told so");
             }
             continue;
         }
         match take(app, &leftover).await {
             Ok(()) => {
-                tracing::info!(node = leftover.node, id = leftover.id, "taken from a node that is back");
+                tracing::info!(node = ?leftover.node, id = leftover.id, "taken from a node that is back");
                 app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
             }
-            Err(error) => tracing::warn!(node = leftover.node, id = leftover.id, %error, "still left behind"),
+            Err(error) => {
+                tracing::warn!(node = ?leftover.node, id = leftover.id, %error, "still left behind")
+            }
         }
     }
     Ok(())
@@ -64,12 +66,16 @@ async fn needed<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<Option<Ins
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn told<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+pub(crate) async fn told<S: Site>(
+    app: &App<S>,
+    node: &NodeName,
+    instance: &Instance,
+) -> Result<(), ApiError> {
     let leftover = Leftover { node: node.to_owned(), kind: Kind::Unaware, id: instance.id.clone() };
     // Nobody tells it of an older state afterwards.
     let _alone = app.tidying.lock().await;
     if let Err(error) = tell(app, node, instance).await {
-        tracing::warn!(node, id = instance.id, %error, "a node is not told yet where the parts of a buffer are");
+        tracing::warn!(?node, id = instance.id, %error, "a node is not told yet where the parts of a buffer are");
         return Ok(());
     }
     app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await
@@ -79,7 +85,7 @@ pub(crate) async fn told<S: Site>(app: &App<S>, node: &str, instance: &Instance)
 ///
 /// # Errors
 /// The node's, or that nobody knows where one of the parts is: it knows of the others then.
-async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+async fn tell<S: Site>(app: &App<S>, node: &NodeName, instance: &Instance) -> Result<(), ApiError> {
     let mut all = Ok(());
     for (fragment, holder) in FragmentIndex::of_each(&instance.nodes) {
         let told = match app
@@ -106,8 +112,8 @@ async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<
 ///
 /// # Errors
 /// The node's or the database's.
-pub(crate) async fn clear<S: Site>(app: &App<S>, node: &str, id: &str) -> Result<(), ApiError> {
-    let is_of_this = |leftover: &Leftover| (leftover.node.as_str(), leftover.id.as_str()) == (node, id);
+pub(crate) async fn clear<S: Site>(app: &App<S>, node: &NodeName, id: &str) -> Result<(), ApiError> {
+    let is_of_this = |leftover: &Leftover| leftover.node == *node && leftover.id == id;
     let all = app.database.transact(leftovers::all).await?;
     for leftover in all.into_iter().filter(is_of_this) {
         let _alone = app.tidying.lock().await;

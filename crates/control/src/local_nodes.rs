@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use daemon::client::Client;
 use daemon::lock::LockError;
+use model::NodeName;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -40,7 +41,7 @@ pub(crate) struct LocalNodes {
     folder: PathBuf,
     program: PathBuf,
     words: Arc<LastWords>,
-    watched: Mutex<BTreeMap<String, Watched>>,
+    watched: Mutex<BTreeMap<NodeName, Watched>>,
 }
 
 /// One node's supervision.
@@ -69,29 +70,29 @@ impl LocalNodes {
     }
 
     /// A client of one node.
-    pub(crate) fn client(&self, name: &str) -> Client {
+    pub(crate) fn client(&self, name: &NodeName) -> Client {
         Client::new(socket(&self.folder, name))
     }
 
     /// Where a node's service logs.
-    pub(crate) fn log(&self, name: &str) -> PathBuf {
+    pub(crate) fn log(&self, name: &NodeName) -> PathBuf {
         self.folder.join("log").join(format!("{name}.log"))
     }
 
     /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &str, instance: &str) -> LastWord {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().view.online);
         LastWord { online, served }
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
         self.words.is_proven(node, instance, term)
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &str, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
         self.words.keep(node, instance);
     }
 
@@ -104,7 +105,7 @@ impl LocalNodes {
     ///
     /// # Errors
     /// One does not come up: its last words.
-    pub(crate) async fn ensure(&self, names: &[String]) -> Result<(), ApiError> {
+    pub(crate) async fn ensure(&self, names: &[NodeName]) -> Result<(), ApiError> {
         names.iter().for_each(|name| self.supervise(name));
         for name in names {
             self.online(name).await?;
@@ -121,7 +122,7 @@ impl LocalNodes {
         for watched in watched.values() {
             watched.stop.send_replace(true);
         }
-        let late = |name: &str| lingers(&self.log(name), name);
+        let late = |name: &NodeName| lingers(&self.log(name), name);
         let mut names = Vec::new();
         for (name, watched) in watched {
             // Not cut off: a node that it has just started must be known to run before it can be asked to end.
@@ -136,10 +137,10 @@ impl LocalNodes {
     }
 
     /// Nodes of an earlier life of control, also those that are still coming up.
-    fn running(&self) -> io::Result<Vec<String>> {
+    fn running(&self) -> io::Result<Vec<NodeName>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder.join("nodes"))? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
+            let name = NodeName::unchecked(entry?.file_name().to_string_lossy());
             if self.is_running(&name) {
                 names.push(name);
             }
@@ -148,12 +149,12 @@ impl LocalNodes {
     }
 
     /// A node's process holds its lock from start to end.
-    fn is_running(&self, name: &str) -> bool {
+    fn is_running(&self, name: &NodeName) -> bool {
         let lock = self.folder.join("nodes").join(name).join("node.lock");
         matches!(daemon::lock::exclusive(&lock), Err(LockError::Held { .. }))
     }
 
-    fn supervise(&self, name: &str) {
+    fn supervise(&self, name: &NodeName) {
         let mut watched = self.lock();
         if watched.contains_key(name) {
             return;
@@ -175,7 +176,7 @@ impl LocalNodes {
         watched.insert(name.to_owned(), Watched { seen, stop, task: tokio::spawn(supervisor.run()) });
     }
 
-    async fn online(&self, name: &str) -> Result<(), ApiError> {
+    async fn online(&self, name: &NodeName) -> Result<(), ApiError> {
         let absent = |why: &str| absent(&self.log(name), name, why);
         let seen = self.lock().get(name).map(|watched| watched.seen.clone());
         let Some(mut seen) = seen else { return Err(absent("it is being stopped")) };
@@ -190,7 +191,7 @@ impl LocalNodes {
     }
 
     /// Asks a node to end until its lock is free, which its process holds to the end.
-    async fn end(&self, name: &str) {
+    async fn end(&self, name: &NodeName) {
         let client = self.client(name).with_timeout(HEALTH_WITHIN);
         while self.is_running(name) {
             // No reply: it is ending already.
@@ -199,17 +200,17 @@ impl LocalNodes {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeName, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Node `n0`, `n1`, ….
-pub(crate) fn name_of(index: u32) -> String {
-    format!("n{index}")
+pub(crate) fn name_of(index: u32) -> NodeName {
+    NodeName::unchecked(format!("n{index}"))
 }
 
 /// A node's socket for control.
-pub(crate) fn socket(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn socket(folder: &Path, name: &NodeName) -> PathBuf {
     folder.join("nodes").join(name).join("node.sock")
 }

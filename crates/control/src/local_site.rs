@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use daemon::error::{bug, site, user};
+use model::NodeName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -43,14 +44,14 @@ impl LocalSite {
 }
 
 impl Caller for LocalSite {
-    async fn get<R: DeserializeOwned + Send>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+    async fn get<R: DeserializeOwned + Send>(&self, node: &NodeName, path: &str) -> Result<R, ApiError> {
         let client = self.nodes.client(node);
         repeat((node, self.nodes.log(node)), || client.get(path)).await
     }
 
     async fn put<R: DeserializeOwned + Send>(
         &self,
-        node: &str,
+        node: &NodeName,
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<R, ApiError> {
@@ -58,7 +59,7 @@ impl Caller for LocalSite {
         repeat((node, self.nodes.log(node)), || client.put(path, body)).await
     }
 
-    async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
+    async fn delete(&self, node: &NodeName, path: &str) -> Result<(), ApiError> {
         let client = self.nodes.client(node);
         repeat((node, self.nodes.log(node)), || client.delete::<Value>(path)).await.map(|_| ())
     }
@@ -66,7 +67,7 @@ impl Caller for LocalSite {
 
 /// Repeats an idempotent call while nobody answers.
 async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
-    (node, log): (&str, PathBuf),
+    (node, log): (&NodeName, PathBuf),
     mut call: impl FnMut() -> F,
 ) -> Result<R, ApiError> {
     let deadline = Instant::now() + REPEAT_WITHIN;
@@ -105,7 +106,7 @@ impl Site for LocalSite {
         Err(user(ErrorCode::NoCluster, message, "start control with --config to lead a cluster"))
     }
 
-    fn forget(&self, _name: &str) {}
+    fn forget(&self, _name: &NodeName) {}
 
     fn disk(&self) -> Result<DiskSpace, ApiError> {
         let stat = rustix::fs::statvfs(&self.folder).map_err(|errno| {
@@ -127,15 +128,15 @@ impl Site for LocalSite {
         self.nodes.views()
     }
 
-    fn give_up(&self, node: &str, instance: &str) -> LastWord {
+    fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
         self.nodes.give_up(node, instance)
     }
 
-    fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+    fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
         self.nodes.is_proven(node, instance, term)
     }
 
-    fn keep(&self, node: &str, instance: &str) {
+    fn keep(&self, node: &NodeName, instance: &str) {
         self.nodes.keep(node, instance);
     }
 
@@ -155,7 +156,7 @@ impl Site for LocalSite {
         }
     }
 
-    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+    async fn ensure_nodes(&self, names: &[NodeName]) -> Result<Vec<StorageAddress>, ApiError> {
         self.nodes.ensure(names).await?;
         let mut addresses = Vec::new();
         for name in names {

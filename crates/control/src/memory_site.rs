@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use daemon::error::{site, user};
+use model::NodeName;
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{
@@ -17,7 +18,7 @@ use wire::node::{
 };
 
 use self::outcome::outcome;
-use crate::node_api::{NodeApi, Release, Unmount};
+use crate::node_api::{Answer, NodeApi, Release, Unmount};
 use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
@@ -41,17 +42,17 @@ pub(crate) struct World {
     /// Nodes that registered.
     pub views: Vec<NodeView>,
     /// Nodes that do not answer.
-    pub silent: BTreeSet<String>,
+    pub silent: BTreeSet<NodeName>,
     /// Whether images are chosen.
     pub images: bool,
     /// By node and instance.
-    pub fragments: BTreeMap<(String, String), FragmentSpec>,
+    pub fragments: BTreeMap<(NodeName, String), FragmentSpec>,
     /// By id; on a cluster by node and id, as `c1/7-striped`.
     pub mounts: BTreeMap<String, MountSpec>,
     /// By id.
     pub stages: BTreeMap<String, StageStatus>,
     /// Private volumes, by node and id; whether they are released.
-    pub locals: BTreeMap<(String, String), (LocalSpec, bool)>,
+    pub locals: BTreeMap<(NodeName, String), (LocalSpec, bool)>,
     /// Bytes that a node can give to a private volume.
     pub local_bytes: u64,
     /// How often a mount was lost.
@@ -59,7 +60,7 @@ pub(crate) struct World {
     /// Calls that fail, as `create_fragment n1`.
     pub refused: BTreeSet<String>,
     /// What a node says of itself that said something else when it was seen last.
-    pub healths: BTreeMap<String, NodeHealth>,
+    pub healths: BTreeMap<NodeName, NodeHealth>,
     /// How often a node is still starting a fragment that it is asked for.
     pub starting: u32,
     /// Sources whose stage fails.
@@ -137,7 +138,7 @@ impl MemorySite {
     /// The same for a node that may be silent.
     async fn call_node<R>(
         &self,
-        node: &str,
+        node: &NodeName,
         call: String,
         effect: impl FnOnce(&mut World) -> Result<R, ApiError>,
     ) -> Result<R, ApiError> {
@@ -147,7 +148,7 @@ impl MemorySite {
         self.call(call, effect).await
     }
 
-    fn key(&self, node: &str, id: &str) -> String {
+    fn key(&self, node: &NodeName, id: &str) -> String {
         if self.world().cluster.is_some() { format!("{node}/{id}") } else { id.to_owned() }
     }
 
@@ -164,7 +165,7 @@ impl MemorySite {
     }
 }
 
-fn silent(node: &str) -> ApiError {
+fn silent(node: &NodeName) -> ApiError {
     site(ErrorCode::NodeAbsent, format!("node {node} does not answer"), "test again")
 }
 
@@ -207,8 +208,8 @@ impl Site for MemorySite {
         Ok(())
     }
 
-    fn forget(&self, name: &str) {
-        self.world().views.retain(|view| view.name != name);
+    fn forget(&self, name: &NodeName) {
+        self.world().views.retain(|view| view.name != *name);
     }
 
     fn nodes(&self) -> Vec<NodeView> {
@@ -221,8 +222,8 @@ impl Site for MemorySite {
         Ok(path.to_owned())
     }
 
-    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
-        let address = |name: &String| StorageAddress {
+    async fn ensure_nodes(&self, names: &[NodeName]) -> Result<Vec<StorageAddress>, ApiError> {
+        let address = |name: &NodeName| StorageAddress {
             node: name.clone(),
             tcp: format!("{name}:1"),
             unix: Some(format!("/run/{name}").into()),
@@ -239,7 +240,7 @@ impl Site for MemorySite {
 }
 
 impl NodeApi for MemorySite {
-    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
+    async fn health(&self, node: &NodeName) -> Answer<NodeHealth> {
         let world = self.world();
         if let Some(said) = world.healths.get(node) {
             return Ok(said.clone());
@@ -247,7 +248,7 @@ impl NodeApi for MemorySite {
         if world.silent.contains(node) {
             return Err(silent(node));
         }
-        let view = world.views.iter().find(|view| view.name == node);
+        let view = world.views.iter().find(|view| view.name == *node);
         let seen = view.and_then(|view| view.health.clone());
         let mut fragments = seen.as_ref().map(|seen| seen.fragments.clone()).unwrap_or_default();
         for ((_, id), spec) in world.fragments.iter().filter(|((name, _), _)| name == node) {
@@ -259,9 +260,9 @@ impl NodeApi for MemorySite {
             return Ok(NodeHealth { fragments, ..seen });
         }
         Ok(NodeHealth {
-            name: node.into(),
+            name: node.clone(),
             pid: 1,
-            data: StorageAddress { node: node.into(), tcp: String::new(), unix: None },
+            data: StorageAddress { node: node.clone(), tcp: String::new(), unix: None },
             fragments,
             mounts: world.mounts.values().map(|spec| mounted(spec, world.interruptions)).collect(),
             stages: Vec::new(),
@@ -269,7 +270,7 @@ impl NodeApi for MemorySite {
         })
     }
 
-    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+    async fn create_fragment(&self, node: &NodeName, spec: &FragmentSpec) -> Answer<FragmentStatus> {
         let effect = |world: &mut World| {
             if world.starting > 0 {
                 world.starting -= 1;
@@ -298,12 +299,12 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("create_fragment {node}"), effect).await
     }
 
-    async fn note_moved(&self, node: &str, instance: &str, moved: &Moved) -> Result<(), ApiError> {
+    async fn note_moved(&self, node: &NodeName, instance: &str, moved: &Moved) -> Answer<()> {
         let call = format!("note_moved {node} {instance} {} {}", moved.fragment, moved.address.node);
         self.call_node(node, call, |_| Ok(())).await
     }
 
-    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
+    async fn delete_fragment(&self, node: &NodeName, instance: &str) -> Answer<()> {
         let key = (node.to_owned(), instance.to_owned());
         let effect = |world: &mut World| {
             if world.fragments.get(&key).is_some_and(|fragment| fragment.key == ANOTHERS) {
@@ -315,33 +316,28 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("delete_fragment {node}"), effect).await
     }
 
-    async fn scrub(
-        &self,
-        node: &str,
-        _instance: &str,
-        _spec: Option<ScrubSpec>,
-    ) -> Result<ScrubStatus, ApiError> {
+    async fn scrub(&self, node: &NodeName, _instance: &str, _spec: Option<ScrubSpec>) -> Answer<ScrubStatus> {
         self.call_node(node, format!("scrub {node}"), |_| Ok(ScrubStatus::default())).await
     }
 
     async fn paths(
         &self,
-        node: &str,
+        node: &NodeName,
         _instance: &str,
         inos: &[(u32, model::Ino)],
-    ) -> Result<Vec<Option<String>>, ApiError> {
+    ) -> Answer<Vec<Option<String>>> {
         self.call_node(node, format!("paths {node}"), |_| Ok(vec![None; inos.len()])).await
     }
 
-    async fn fsck(&self, node: &str, _instance: &str, _spec: FsckSpec) -> Result<FsckReport, ApiError> {
+    async fn fsck(&self, node: &NodeName, _instance: &str, _spec: FsckSpec) -> Answer<FsckReport> {
         self.call_node(node, format!("fsck {node}"), |_| Ok(FsckReport::default())).await
     }
 
-    async fn files_on(&self, node: &str, _: &str, _: model::FragmentIndex) -> Result<PartFiles, ApiError> {
+    async fn files_on(&self, node: &NodeName, _: &str, _: model::FragmentIndex) -> Answer<PartFiles> {
         self.call_node(node, format!("files_on {node}"), |_| Ok(PartFiles::default())).await
     }
 
-    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+    async fn mount(&self, node: &NodeName, spec: &MountSpec) -> Answer<MountStatus> {
         let key = self.key(node, &spec.id);
         let effect = |world: &mut World| {
             let known = world.mounts.entry(key.clone()).or_insert_with(|| spec.clone());
@@ -351,7 +347,7 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("mount {key}"), effect).await
     }
 
-    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+    async fn unmount(&self, node: &NodeName, id: &str, how: Unmount) -> Answer<()> {
         let key = self.key(node, id);
         let effect = |world: &mut World| {
             world.mounts.remove(&key);
@@ -360,12 +356,12 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("unmount {key} {how:?}"), effect).await
     }
 
-    async fn share_mount(&self, node: &str, id: &str) -> Result<(), ApiError> {
+    async fn share_mount(&self, node: &NodeName, id: &str) -> Answer<()> {
         let key = self.key(node, id);
         self.call_node(node, format!("share_mount {key}"), |_| Ok(())).await
     }
 
-    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+    async fn start_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
         let effect = |world: &mut World| {
             let status = outcome(world, spec);
             Ok(world.stages.entry(spec.id.clone()).or_insert(status).clone())
@@ -373,7 +369,7 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("start_stage {}", spec.id), effect).await
     }
 
-    async fn retry_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+    async fn retry_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
         let effect = |world: &mut World| {
             let status = outcome(world, spec);
             world.stages.insert(spec.id.clone(), status.clone());
@@ -382,12 +378,12 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("retry_stage {}", spec.id), effect).await
     }
 
-    async fn stage(&self, _node: &str, id: &str) -> Result<StageStatus, ApiError> {
+    async fn stage(&self, _node: &NodeName, id: &str) -> Answer<StageStatus> {
         let unknown = || user(ErrorCode::NoSuchStage, "not known", "start it");
         self.call(format!("stage {id}"), |world| world.stages.get(id).cloned().ok_or_else(unknown)).await
     }
 
-    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
+    async fn delete_stage(&self, node: &NodeName, id: &str) -> Answer<()> {
         let effect = |world: &mut World| {
             world.stages.remove(id);
             Ok(())
@@ -395,7 +391,7 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("delete_stage {id}"), effect).await
     }
 
-    async fn pfs_mounts(&self, _node: &str, paths: &[PathBuf]) -> Result<Vec<Option<PfsMount>>, ApiError> {
+    async fn pfs_mounts(&self, _node: &NodeName, paths: &[PathBuf]) -> Answer<Vec<Option<PfsMount>>> {
         let mount = |path: &PathBuf| PfsMount {
             path: path.clone(),
             mountpoint: "/pfs".into(),
@@ -404,7 +400,7 @@ impl NodeApi for MemorySite {
         Ok(paths.iter().map(mount).map(Some).collect())
     }
 
-    async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {
+    async fn create_local(&self, node: &NodeName, spec: &LocalSpec) -> Answer<LocalStatus> {
         let key = (node.to_owned(), spec.id.clone());
         let effect = |world: &mut World| {
             if spec.capacity_bytes.is_some_and(|bytes| bytes > world.local_bytes) {
@@ -417,19 +413,19 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("create_local {node}"), effect).await
     }
 
-    async fn locals(&self, node: &str) -> Result<Vec<LocalStatus>, ApiError> {
+    async fn locals(&self, node: &NodeName) -> Answer<Vec<LocalStatus>> {
         let of_node = |world: &mut World| {
-            let unread = world.failing.contains(node);
+            let unread = world.failing.contains(node.as_str());
             let all = world.locals.iter().filter(|((at, _), _)| at == node && !unread);
             Ok(all.map(|(_, (spec, released))| local_status(spec, *released)).collect())
         };
         self.call_node(node, format!("locals {node}"), of_node).await
     }
 
-    async fn release_local(&self, node: &str, id: &str, how: Release) -> Result<(), ApiError> {
+    async fn release_local(&self, node: &NodeName, id: &str, how: Release) -> Answer<()> {
         let key = (node.to_owned(), id.to_owned());
         let effect = |world: &mut World| {
-            if world.failing.contains(node) {
+            if world.failing.contains(node.as_str()) {
                 return Err(site(ErrorCode::NodeDisk, "the note of the volume cannot be read", "test again"));
             }
             // One whose drain hangs stays, until it is given up.

@@ -5,7 +5,7 @@ mod caller;
 
 use std::path::PathBuf;
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
@@ -14,13 +14,16 @@ use wire::node::{
 
 pub(crate) use caller::Caller;
 
+/// What a node answers, or why it does not.
+pub(crate) type Answer<T> = Result<T, ApiError>;
+
 /// The node's API, as `wire::node` describes it.
 pub trait NodeApi: Send + Sync {
     /// A node's own words, now.
     ///
     /// # Errors
     /// The node's, or it stays away.
-    fn health(&self, node: &str) -> impl Future<Output = Result<NodeHealth, ApiError>> + Send;
+    fn health(&self, node: &NodeName) -> impl Future<Output = Answer<NodeHealth>> + Send;
 
     /// `PUT /v1/fragments/{instance}`.
     ///
@@ -28,19 +31,15 @@ pub trait NodeApi: Send + Sync {
     /// The node's, or it stays away; so for all that follow.
     fn create_fragment(
         &self,
-        node: &str,
+        node: &NodeName,
         spec: &FragmentSpec,
-    ) -> impl Future<Output = Result<FragmentStatus, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<FragmentStatus>> + Send;
 
     /// `DELETE /v1/fragments/{instance}`.
     ///
     /// # Errors
     /// The node's.
-    fn delete_fragment(
-        &self,
-        node: &str,
-        instance: &str,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn delete_fragment(&self, node: &NodeName, instance: &str) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/fragments/{instance}/moved`.
     ///
@@ -48,10 +47,10 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn note_moved(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         moved: &Moved,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    ) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/fragments/{instance}/scrub`; without a specification only `GET`.
     ///
@@ -59,10 +58,10 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn scrub(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         spec: Option<ScrubSpec>,
-    ) -> impl Future<Output = Result<ScrubStatus, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<ScrubStatus>> + Send;
 
     /// `PUT /v1/fragments/{instance}/paths`.
     ///
@@ -70,10 +69,10 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn paths(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         inos: &[(u32, model::Ino)],
-    ) -> impl Future<Output = Result<Vec<Option<String>>, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<Vec<Option<String>>>> + Send;
 
     /// `PUT /v1/fragments/{instance}/fsck`.
     ///
@@ -81,10 +80,10 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn fsck(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         spec: FsckSpec,
-    ) -> impl Future<Output = Result<FsckReport, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<FsckReport>> + Send;
 
     /// `GET /v1/fragments/{instance}/files/{part}`.
     ///
@@ -92,37 +91,28 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn files_on(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         part: FragmentIndex,
-    ) -> impl Future<Output = Result<PartFiles, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<PartFiles>> + Send;
 
     /// `PUT /v1/mounts/{id}`.
     ///
     /// # Errors
     /// The node's.
-    fn mount(
-        &self,
-        node: &str,
-        spec: &MountSpec,
-    ) -> impl Future<Output = Result<MountStatus, ApiError>> + Send;
+    fn mount(&self, node: &NodeName, spec: &MountSpec) -> impl Future<Output = Answer<MountStatus>> + Send;
 
     /// `DELETE /v1/mounts/{id}`.
     ///
     /// # Errors
     /// The node's.
-    fn unmount(
-        &self,
-        node: &str,
-        id: &str,
-        how: Unmount,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn unmount(&self, node: &NodeName, id: &str, how: Unmount) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/mounts/{id}/shared`.
     ///
     /// # Errors
     /// The node's.
-    fn share_mount(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn share_mount(&self, node: &NodeName, id: &str) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/stages/{id}`.
     ///
@@ -130,9 +120,9 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn start_stage(
         &self,
-        node: &str,
+        node: &NodeName,
         spec: &StageSpec,
-    ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<StageStatus>> + Send;
 
     /// `PUT /v1/stages/{id}/retry`.
     ///
@@ -140,21 +130,21 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn retry_stage(
         &self,
-        node: &str,
+        node: &NodeName,
         spec: &StageSpec,
-    ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<StageStatus>> + Send;
 
     /// `GET /v1/stages/{id}`.
     ///
     /// # Errors
     /// The node's; `no_such_stage` where it does not know it.
-    fn stage(&self, node: &str, id: &str) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+    fn stage(&self, node: &NodeName, id: &str) -> impl Future<Output = Answer<StageStatus>> + Send;
 
     /// `DELETE /v1/stages/{id}`.
     ///
     /// # Errors
     /// The node's.
-    fn delete_stage(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn delete_stage(&self, node: &NodeName, id: &str) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/pfs/mounts`.
     ///
@@ -162,9 +152,9 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn pfs_mounts(
         &self,
-        node: &str,
+        node: &NodeName,
         paths: &[PathBuf],
-    ) -> impl Future<Output = Result<Vec<Option<PfsMount>>, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<Vec<Option<PfsMount>>>> + Send;
 
     /// `PUT /v1/locals/{id}`.
     ///
@@ -172,15 +162,15 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn create_local(
         &self,
-        node: &str,
+        node: &NodeName,
         spec: &LocalSpec,
-    ) -> impl Future<Output = Result<LocalStatus, ApiError>> + Send;
+    ) -> impl Future<Output = Answer<LocalStatus>> + Send;
 
     /// `GET /v1/locals`.
     ///
     /// # Errors
     /// The node's.
-    fn locals(&self, node: &str) -> impl Future<Output = Result<Vec<LocalStatus>, ApiError>> + Send;
+    fn locals(&self, node: &NodeName) -> impl Future<Output = Answer<Vec<LocalStatus>>> + Send;
 
     /// `DELETE /v1/locals/{id}`.
     ///
@@ -188,10 +178,10 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn release_local(
         &self,
-        node: &str,
+        node: &NodeName,
         id: &str,
         how: Release,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    ) -> impl Future<Output = Answer<()>> + Send;
 }
 
 /// What becomes of a private volume that its job has left.
@@ -213,29 +203,24 @@ pub enum Unmount {
 }
 
 impl<C: Caller> NodeApi for C {
-    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
+    async fn health(&self, node: &NodeName) -> Answer<NodeHealth> {
         self.get(node, "/v1/health").await
     }
 
-    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+    async fn create_fragment(&self, node: &NodeName, spec: &FragmentSpec) -> Answer<FragmentStatus> {
         self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
     }
 
-    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
+    async fn delete_fragment(&self, node: &NodeName, instance: &str) -> Answer<()> {
         self.delete(node, &format!("/v1/fragments/{instance}")).await
     }
 
-    async fn note_moved(&self, node: &str, instance: &str, moved: &Moved) -> Result<(), ApiError> {
+    async fn note_moved(&self, node: &NodeName, instance: &str, moved: &Moved) -> Answer<()> {
         let path = format!("/v1/fragments/{instance}/moved");
         self.put(node, &path, moved).await.map(|_: serde_json::Value| ())
     }
 
-    async fn scrub(
-        &self,
-        node: &str,
-        instance: &str,
-        spec: Option<ScrubSpec>,
-    ) -> Result<ScrubStatus, ApiError> {
+    async fn scrub(&self, node: &NodeName, instance: &str, spec: Option<ScrubSpec>) -> Answer<ScrubStatus> {
         let path = format!("/v1/fragments/{instance}/scrub");
         match spec {
             Some(spec) => self.put(node, &path, &spec).await,
@@ -245,63 +230,63 @@ impl<C: Caller> NodeApi for C {
 
     async fn paths(
         &self,
-        node: &str,
+        node: &NodeName,
         instance: &str,
         inos: &[(u32, model::Ino)],
-    ) -> Result<Vec<Option<String>>, ApiError> {
+    ) -> Answer<Vec<Option<String>>> {
         self.put(node, &format!("/v1/fragments/{instance}/paths"), &inos).await
     }
 
-    async fn fsck(&self, node: &str, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+    async fn fsck(&self, node: &NodeName, instance: &str, spec: FsckSpec) -> Answer<FsckReport> {
         self.put(node, &format!("/v1/fragments/{instance}/fsck"), &spec).await
     }
 
-    async fn files_on(&self, node: &str, instance: &str, part: FragmentIndex) -> Result<PartFiles, ApiError> {
+    async fn files_on(&self, node: &NodeName, instance: &str, part: FragmentIndex) -> Answer<PartFiles> {
         self.get(node, &format!("/v1/fragments/{instance}/files/{part}")).await
     }
 
-    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+    async fn mount(&self, node: &NodeName, spec: &MountSpec) -> Answer<MountStatus> {
         self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
     }
 
-    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+    async fn unmount(&self, node: &NodeName, id: &str, how: Unmount) -> Answer<()> {
         self.delete(node, &unmount_path(id, how)).await
     }
 
-    async fn share_mount(&self, node: &str, id: &str) -> Result<(), ApiError> {
+    async fn share_mount(&self, node: &NodeName, id: &str) -> Answer<()> {
         let path = format!("/v1/mounts/{id}/shared");
         self.put(node, &path, &serde_json::json!({})).await.map(|_: serde_json::Value| ())
     }
 
-    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+    async fn start_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
         self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
     }
 
-    async fn retry_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+    async fn retry_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
         self.put(node, &format!("/v1/stages/{}/retry", spec.id), spec).await
     }
 
-    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
+    async fn stage(&self, node: &NodeName, id: &str) -> Answer<StageStatus> {
         self.get(node, &format!("/v1/stages/{id}")).await
     }
 
-    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
+    async fn delete_stage(&self, node: &NodeName, id: &str) -> Answer<()> {
         self.delete(node, &format!("/v1/stages/{id}")).await
     }
 
-    async fn pfs_mounts(&self, node: &str, paths: &[PathBuf]) -> Result<Vec<Option<PfsMount>>, ApiError> {
+    async fn pfs_mounts(&self, node: &NodeName, paths: &[PathBuf]) -> Answer<Vec<Option<PfsMount>>> {
         self.put(node, "/v1/pfs/mounts", &paths).await
     }
 
-    async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {
+    async fn create_local(&self, node: &NodeName, spec: &LocalSpec) -> Answer<LocalStatus> {
         self.put(node, &format!("/v1/locals/{}", spec.id), spec).await
     }
 
-    async fn locals(&self, node: &str) -> Result<Vec<LocalStatus>, ApiError> {
+    async fn locals(&self, node: &NodeName) -> Answer<Vec<LocalStatus>> {
         self.get(node, "/v1/locals").await
     }
 
-    async fn release_local(&self, node: &str, id: &str, how: Release) -> Result<(), ApiError> {
+    async fn release_local(&self, node: &NodeName, id: &str, how: Release) -> Answer<()> {
         self.delete(node, &format!("/v1/locals/{id}?discard={}", how == Release::GivenUp)).await
     }
 }

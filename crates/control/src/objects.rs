@@ -1,6 +1,7 @@
 //! Everything that is allocated and mounted, as numbered objects: one reading of the database, made fresh with what the
 //! nodes said last.
 
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Function, Phase};
 use rusqlite::Transaction;
@@ -75,7 +76,7 @@ fn state_of(session: &Session, busy: Option<Function>) -> ObjectState {
 
 fn session_object(tx: &Transaction<'_>, whole: &Whole) -> state::Result<SessionObject> {
     let session = &whole.session;
-    let mut hosts: Vec<String> =
+    let mut hosts: Vec<NodeName> =
         activations::of(tx, &session.token)?.into_iter().map(|activation| activation.node).collect();
     hosts.sort();
     hosts.dedup();

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a part of which nobody has said anything is neither served nor lost: it is not known.
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::advice::TOKEN;
 use wire::control::GivenUp;
 use wire::node::{FragmentStatus, PartTrouble};
@@ -46,7 +46,7 @@ pub(crate) fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool>
 
 /// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
 pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
-    let of_node = |(part, name): (FragmentIndex, &String)| {
+    let of_node = |(part, name): (FragmentIndex, &NodeName)| {
         let health = nodes.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());
         let mut fragments = health.into_iter().flat_map(|health| &health.fragments);
         let fragment = fragments.find(|fragment| fragment.instance == instance.id);
@@ -78,7 +78,7 @@ fn lost(fragment: &FragmentStatus) -> Option<(String, String)> {
 
 /// Whether every part is served, nothing of it is lost, and all that is kept on another node as well is whole there.
 pub(crate) fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
-    let is_whole = |name: &String| {
+    let is_whole = |name: &NodeName| {
         let view = nodes.iter().find(|view| view.name == *name && view.online);
         let health = view.and_then(|view| view.health.as_ref());
         let part = health.and_then(|health| health.fragments.iter().find(|one| one.instance == instance.id));

@@ -18,6 +18,7 @@ mod room;
 mod striped;
 mod volumes;
 
+use model::NodeName;
 use model::phase::AccessMode;
 use wire::control::{ApiError, PoolStatus};
 
@@ -103,9 +104,9 @@ impl Ground {
     pub(crate) fn spare<S: Site>(
         &self,
         instance: &Instance,
-        taken: &[String],
+        taken: &[NodeName],
         shares: &[Share],
-    ) -> Option<String> {
+    ) -> Option<NodeName> {
         kind::<S>(instance.kind).spare(self, instance, taken, shares)
     }
 }

@@ -10,6 +10,7 @@ use api::endpoint::{CONTROL, check_socket_path};
 use api::munge::{Munge, MungeError};
 use daemon::error::chain;
 use daemon::lock::{FolderLock, LockError};
+use model::NodeName;
 use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
@@ -83,7 +84,7 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
     // Checked before anything is started; n63 has the longest name.
-    check_socket_path(&local_nodes::socket(&folder, "n63")).map_err(BindError::from)?;
+    check_socket_path(&local_nodes::socket(&folder, &NodeName::literal("n63"))).map_err(BindError::from)?;
     let _lock = take_over(&folder, &folder.join("control.sock")).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;

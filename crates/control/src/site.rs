@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, NodeRole, RegisterNode};
@@ -75,7 +76,7 @@ impl PoolKind {
 #[derive(Clone, Debug, Default)]
 pub struct NodeView {
     /// Its name.
-    pub name: String,
+    pub name: NodeName,
     /// Whether it answered last.
     pub online: bool,
     /// Why not, or the last thing that went wrong.
@@ -107,9 +108,9 @@ pub struct LastWord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// The node with a mirror that lacks something of what was answered, which it has not noted.
-    pub lacks_data: Option<String>,
+    pub lacks_data: Option<NodeName>,
     /// The node with a copy of a metadata log that lacks something of what was confirmed.
-    pub lacks_names: Option<String>,
+    pub lacks_names: Option<NodeName>,
     /// The fragment's.
     #[serde(default)]
     pub term: u32,
@@ -162,7 +163,7 @@ pub trait Site: NodeApi + 'static {
     fn admit(&self, node: Known) -> Result<(), ApiError>;
 
     /// Stops watching a node.
-    fn forget(&self, name: &str);
+    fn forget(&self, name: &NodeName);
 
     /// The disk behind the pool.
     ///
@@ -178,18 +179,18 @@ pub trait Site: NodeApi + 'static {
 
     /// Gives up what a node has of an instance: from here on it may answer nothing that is on no other node, until
     /// [`Site::keep`]. Replies by what that is to be judged.
-    fn give_up(&self, _node: &str, _instance: &str) -> LastWord {
+    fn give_up(&self, _node: &NodeName, _instance: &str) -> LastWord {
         LastWord::default()
     }
 
     /// Whether the node has said, of what it has of an instance in this term, that all is on other nodes as well. It is
     /// asked soon where it has not.
-    fn is_proven(&self, _node: &str, _instance: &str, _term: u32) -> bool {
+    fn is_proven(&self, _node: &NodeName, _instance: &str, _term: u32) -> bool {
         true
     }
 
     /// The node has its place in the instance, as before or again.
-    fn keep(&self, _node: &str, _instance: &str) {}
+    fn keep(&self, _node: &NodeName, _instance: &str) {}
 
     /// Checks that a mount point that a user names is a folder; replies its path without symbolic links.
     ///
@@ -204,7 +205,7 @@ pub trait Site: NodeApi + 'static {
     /// A node does not come up.
     fn ensure_nodes(
         &self,
-        names: &[String],
+        names: &[NodeName],
     ) -> impl Future<Output = Result<Vec<StorageAddress>, ApiError>> + Send;
 
     /// Stops every node.

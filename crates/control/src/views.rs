@@ -1,13 +1,14 @@
 //! What the nodes said last of one mount or one instance.
 
+use model::NodeName;
 use wire::node::MountStatus;
 
 use crate::site::NodeView;
 use crate::state::instances::Instance;
 
 /// What a node said last of a mount.
-pub(crate) fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
-    let health = nodes.iter().find(|view| view.name == node)?.health.as_ref()?;
+pub(crate) fn seen_mount<'a>(nodes: &'a [NodeView], node: &NodeName, id: &str) -> Option<&'a MountStatus> {
+    let health = nodes.iter().find(|view| view.name == *node)?.health.as_ref()?;
     health.mounts.iter().find(|mount| mount.id == id)
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn held_at_most(instance: &Instance, nodes: &[NodeView]) -> u64 {
         return instance.capacity_bytes;
     }
     let share = instance.capacity_bytes.div_ceil(instance.nodes.len() as u64);
-    let held = |name: &String| {
+    let held = |name: &NodeName| {
         // On one machine a node that does not run is not written to, and on a cluster one that is cut off may be.
         let heard = |view: &&NodeView| view.name == *name && (view.online || view.registration.is_none());
         let health = nodes.iter().find(heard).and_then(|view| view.health.as_ref());

@@ -8,7 +8,7 @@ pub mod directive;
 mod fragment_index;
 mod ino;
 pub mod kernel;
-pub mod names;
+mod names;
 pub mod phase;
 pub mod sbatch;
 mod session_id;
@@ -18,4 +18,5 @@ pub mod symbols;
 
 pub use fragment_index::FragmentIndex;
 pub use ino::Ino;
+pub use names::{InstanceId, Misspelt, NodeName, Token};
 pub use session_id::SessionId;

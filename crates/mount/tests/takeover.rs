@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use fuse::device::Device;
 use fuse::mount::unmount;
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -83,10 +83,10 @@ impl Drop for Mounted {
 }
 
 fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
-    let server = Server::open(folder.join("fragments"), "n0".into()).unwrap();
+    let server = Server::open(folder.join("fragments"), NodeName::literal("n0")).unwrap();
     let (tcp, unix) = (TcpListener::bind("127.0.0.1:0").unwrap(), folder.join("data.sock"));
     let address = StorageAddress {
-        node: "n0".into(),
+        node: NodeName::literal("n0"),
         tcp: tcp.local_addr().unwrap().to_string(),
         unix: Some(unix.clone()),
     };

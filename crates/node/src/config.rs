@@ -5,6 +5,7 @@ mod file;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use model::NodeName;
 use wire::control::NodeRole;
 
 use crate::local::backing::Kind;
@@ -17,7 +18,7 @@ pub struct Config {
     /// Its folder; must exist.
     pub folder: PathBuf,
     /// Its name.
-    pub name: String,
+    pub name: NodeName,
     /// What it does.
     pub roles: Vec<NodeRole>,
     /// The cluster that it belongs to; `None`: control on this machine started it and knows all about it.

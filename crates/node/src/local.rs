@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use daemon::error::site;
+use model::NodeName;
 use serde::{Deserialize, Serialize};
 use store::image::{VolumeError, failed};
 use tokio::sync::watch;
@@ -47,7 +48,7 @@ use volume::Volume;
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     /// The node's name.
-    pub node: String,
+    pub node: NodeName,
     /// A folder for each volume is made here.
     pub folder: PathBuf,
     /// What new volumes are made of.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
+use model::NodeName;
 use node::config::Config;
 use node::service;
 use wire::control::NodeRole;
@@ -23,7 +24,7 @@ struct Arguments {
     dir: Option<PathBuf>,
     /// The node's name.
     #[arg(long, required_unless_present = "config")]
-    name: Option<String>,
+    name: Option<NodeName>,
     /// What the node does.
     #[arg(long, value_delimiter = ',', default_value = "storage,compute")]
     roles: Vec<Role>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::user;
+use model::NodeName;
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, NodeRole};
 use wire::node::{Moved, NodeHealth, StorageAddress};
@@ -24,7 +25,7 @@ use crate::storage::{Listen, Storage};
 
 /// A node.
 pub(crate) struct Node {
-    pub(crate) name: String,
+    pub(crate) name: NodeName,
     /// Who may call besides root and the user of this process.
     pub(crate) control_uid: Option<u32>,
     storage: Option<Storage>,
@@ -46,7 +47,7 @@ impl Node {
     /// The instance's or the node's name is none, or the node's disk failed.
     pub(crate) fn note_moved(&self, instance: &str, moved: &Moved) -> Result<(), ApiError> {
         let _id = of_id(&self.moved, instance)?;
-        let _name = of_id(&self.moved, &moved.address.node)?;
+        let _name = of_id(&self.moved, moved.address.node.as_str())?;
         let failed = |error: io::Error| {
             let message = format!("note in {} where a fragment is now: {error}", self.moved.display());
             daemon::error::site(

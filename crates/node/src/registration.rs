@@ -35,7 +35,7 @@ pub(crate) async fn run(control: Client, registration: RegisterNode) {
         let pause = match control.post::<_, Registered>("/v1/nodes", &registration).await {
             Ok(registered) => {
                 if known != Some(true) {
-                    tracing::info!(node = registration.name, "control knows this node");
+                    tracing::info!(node = ?registration.name, "control knows this node");
                 }
                 known = Some(true);
                 Duration::from_secs(registered.again_s.max(1))
@@ -43,7 +43,7 @@ pub(crate) async fn run(control: Client, registration: RegisterNode) {
             Err(error) => {
                 if known != Some(false) {
                     tracing::warn!(
-                        node = registration.name,
+                        node = ?registration.name,
                         error = error.reason(),
                         "control does not register this node; it is tried again"
                     );

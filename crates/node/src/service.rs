@@ -39,7 +39,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
         }
     }
     room.take();
-    tracing::info!(node = node.name, folder = %folder.0.display(), "node runs");
+    tracing::info!(node = ?node.name, folder = %folder.0.display(), "node runs");
     let asked = Arc::clone(&node);
     let end = async move {
         tokio::select! {
@@ -51,7 +51,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     let router = requests::router(Arc::clone(&node));
     server::serve(listeners, router, reserved, end).await.map_err(NodeError::Serve)?;
     node.close().await;
-    tracing::info!(node = node.name, "node ended");
+    tracing::info!(node = ?node.name, "node ended");
     Ok(())
 }
 
@@ -67,8 +67,10 @@ async fn join(
     let address = match cluster.listen {
         Some(ip) => {
             let address = std::net::SocketAddr::new(ip, cluster.api_port).to_string();
-            listeners
-                .push(server::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), &config.name).await?);
+            listeners.push(
+                server::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), config.name.as_str())
+                    .await?,
+            );
             address
         }
         None => folder.node_socket().display().to_string(),

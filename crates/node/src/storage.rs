@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use server::{BindError, OpenTo};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{
@@ -65,11 +65,11 @@ impl Storage {
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
     pub(crate) fn open(
         folder: &NodeFolder,
-        name: &str,
+        name: &NodeName,
         listen: Listen,
         movers: Movers,
     ) -> Result<Storage, StorageError> {
-        let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
+        let server = store::Server::open(folder.fragments(), name.clone()).map_err(StorageError::Open)?;
         let unix =
             server::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
         // Whoever asks for one waits in a thread of the data path.
@@ -80,7 +80,7 @@ impl Storage {
         let (tcp, at) = listen_at(listen, &folder.data_port())?;
         server.listen(tcp, unix).map_err(StorageError::Listen)?;
         let address =
-            StorageAddress { node: name.to_owned(), tcp: at.to_string(), unix: Some(folder.data_socket()) };
+            StorageAddress { node: name.clone(), tcp: at.to_string(), unix: Some(folder.data_socket()) };
         Ok(Storage { server, address })
     }
 

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use model::NodeName;
 use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side};
@@ -62,7 +63,7 @@ pub enum Cause {
     )]
     Unverified {
         /// Where that part is.
-        node: String,
+        node: NodeName,
     },
     /// The stage was cancelled, or the buffer is full.
     #[error("the stage stops")]

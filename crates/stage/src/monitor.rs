@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use model::phase::StageState;
+use model::{NodeName, phase::StageState};
 use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgress, StageStatus};
 use wire::node::StagePace;
 
@@ -42,7 +42,7 @@ pub struct Monitor {
     failures: Mutex<Vec<FileFailure>>,
     remarks: Mutex<Vec<Remark>>,
     remarks_total: AtomicU64,
-    helpers: Mutex<BTreeMap<String, u64>>,
+    helpers: Mutex<BTreeMap<NodeName, u64>>,
     error: Mutex<Option<ApiError>>,
     gauge: Mutex<Gauge>,
     stall_after: Duration,
@@ -201,7 +201,7 @@ impl Monitor {
     }
 
     /// Another storage node has copied so much.
-    pub(crate) fn helped(&self, node: &str, bytes: u64) {
+    pub(crate) fn helped(&self, node: &NodeName, bytes: u64) {
         let mut helpers = self.helpers.lock().expect("no thread panics with the lock");
         match helpers.get_mut(node) {
             Some(all) => *all += bytes,

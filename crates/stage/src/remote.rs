@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use wire::data::Stream;
 
 /// Orders that a mover works on at once, and so threads that give it some.
@@ -19,7 +19,7 @@ type Start = dyn Fn() -> io::Result<Stream> + Send + Sync;
 /// A storage node that may help.
 pub struct RemoteNode {
     /// Its name, for messages.
-    pub node: String,
+    pub node: NodeName,
     /// The fragment that is on it.
     pub fragment: FragmentIndex,
     /// Has a mover started there; gives the connection to it.

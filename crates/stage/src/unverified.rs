@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use model::phase::Direction;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use wire::control::{ApiError, Blame, ErrorCode};
 
 use crate::fault::{Cause, Fault, Tried};
@@ -22,7 +22,7 @@ pub(crate) struct Unverified(OnceLock<Known>);
 struct Known {
     fragments: HashMap<Ino, FragmentIndex>,
     /// The nodes of the fragments.
-    nodes: Vec<String>,
+    nodes: Vec<NodeName>,
 }
 
 impl Unverified {
@@ -34,7 +34,7 @@ impl Unverified {
         &self,
         source: &dyn Source,
         direction: Direction,
-        nodes: Vec<String>,
+        nodes: Vec<NodeName>,
     ) -> Result<(), ApiError> {
         let _first = self.0.set(Known { fragments: ask(source, direction)?, nodes });
         Ok(())
@@ -77,8 +77,8 @@ impl Unverified {
 }
 
 impl Known {
-    fn node(&self, fragment: FragmentIndex) -> String {
-        self.nodes.get(fragment.place()).cloned().unwrap_or_else(|| fragment.to_string())
+    fn node(&self, fragment: FragmentIndex) -> NodeName {
+        self.nodes.get(fragment.place()).cloned().unwrap_or_else(|| NodeName::unchecked(fragment.to_string()))
     }
 }
 

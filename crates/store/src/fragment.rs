@@ -31,6 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use model::NodeName;
 use model::stripe::Layout;
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
@@ -76,7 +77,7 @@ pub enum FragmentError {
         /// What is wrong with it.
         lost: LogError,
         /// Where the copy is.
-        node: String,
+        node: NodeName,
         /// Why not.
         why: String,
         /// It may still do so: that node is asked again and again.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// The name of the node that it is on now.
-    pub fn node(&self) -> String {
+    pub fn node(&self) -> NodeName {
         self.address().node
     }
 

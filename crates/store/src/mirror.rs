@@ -33,7 +33,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use rustix::io::Errno;
 use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
@@ -260,7 +260,7 @@ impl Mirror {
     }
 
     /// How it stands, for the fragment of the node `node`.
-    pub fn status(&self, namespace: u32, node: &str) -> MirrorStatus {
+    pub fn status(&self, namespace: u32, node: &NodeName) -> MirrorStatus {
         let progress = self.lock();
         let whole = progress.is_whole();
         MirrorStatus {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -163,8 +163,8 @@ impl Peers {
     }
 
     /// The name of a fragment's node.
-    pub fn name(&self, fragment: FragmentIndex) -> &str {
-        self.nodes.get(fragment.place()).map_or("", |peer| &peer.address.node)
+    pub fn name(&self, fragment: FragmentIndex) -> NodeName {
+        self.nodes.get(fragment.place()).map(|peer| peer.address.node.clone()).unwrap_or_default()
     }
 
     /// All fragments, in order; this one too.
@@ -213,7 +213,7 @@ impl Peers {
             let verdict = peer.outage.failed();
             if matches!(verdict, Verdict::Lost | Verdict::GiveUp) {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(node = peer.address.node, error, "a storage node does not answer");
+                tracing::warn!(node = ?peer.address.node, error, "a storage node does not answer");
             }
             if verdict == Verdict::GiveUp {
                 self.probe(peer, fragment);
@@ -232,7 +232,7 @@ impl Peers {
         let name = address.node.clone();
         let reach = move || dial(&address, Via::Tcp, &credential, &claim).map(drop);
         let back = move |away: Duration| {
-            tracing::info!(node = name, ms = away.as_millis(), "the storage node answers again");
+            tracing::info!(node = ?name, ms = away.as_millis(), "the storage node answers again");
         };
         outage::probe(&peer.outage, reach, back);
     }

@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-use model::names::InstanceId;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use wire::control::{ApiError, Blame, ErrorCode, VolumeKind};
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
@@ -53,7 +52,7 @@ pub type RunMover = dyn Fn(OwnedFd, &Path, u32) -> io::Result<()> + Send + Sync;
 /// The storage role of one node.
 pub struct Server {
     root: PathBuf,
-    node: String,
+    node: NodeName,
     boot: u64,
     fragments: RwLock<HashMap<String, Slot>>,
     /// The copies of other nodes' metadata logs, by instance: also of fragments that are not served.
@@ -76,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     /// [`OpenError`] when `root` itself cannot be used.
-    pub fn open(root: PathBuf, node_name: String) -> Result<Arc<Server>, OpenError> {
+    pub fn open(root: PathBuf, node_name: NodeName) -> Result<Arc<Server>, OpenError> {
         let failed = |operation, source| OpenError { operation, path: root.clone(), source };
         let shares = Shares::now();
         shares.warn();

@@ -22,9 +22,10 @@ impl PartTrouble {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
     use crate::node::IntegrityStatus;
-    use model::FragmentIndex;
+    use model::{FragmentIndex, NodeName};
 
     #[test]
     fn what_is_advised_about_damage_names_the_buffer() {
@@ -32,8 +33,8 @@ mod tests {
         let lost = IntegrityStatus { seals_lost: Some("a bad mark".into()), ..IntegrityStatus::default() };
         for (status, command) in [(damaged, "`forebay scrub 17`"), (lost, "`forebay fsck 17 --repair`")] {
             let (why, advice) = status.told().unwrap();
-            let trouble =
-                PartTrouble { part: FragmentIndex(0), node: "n1".into(), why, advice }.of_buffer("17");
+            let trouble = PartTrouble { part: FragmentIndex(0), node: NodeName::literal("n1"), why, advice }
+                .of_buffer("17");
             assert!(trouble.advice.contains(command) && !trouble.advice.contains(TOKEN), "{trouble:?}");
         }
     }

@@ -36,9 +36,9 @@ mod stages;
 
 use std::path::PathBuf;
 
-use model::FragmentIndex;
 use model::phase::Coherence;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Credential;
@@ -60,7 +60,7 @@ pub const GRACE_MS: u64 = 120_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageAddress {
     /// The node's name, for messages.
-    pub node: String,
+    pub node: NodeName,
     /// TCP, as `127.0.0.1:40001`.
     pub tcp: String,
     /// The unix socket, for processes on the same machine.
@@ -71,7 +71,7 @@ pub struct StorageAddress {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeHealth {
     /// Its name.
-    pub name: String,
+    pub name: NodeName,
     /// Its process.
     pub pid: u32,
     /// Where its data path listens.

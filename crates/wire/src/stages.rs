@@ -2,6 +2,7 @@
 
 mod pair;
 
+use model::NodeName;
 use model::phase::{Direction, StageKind, StageState};
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,7 @@ pub struct StageNotes {
     /// How many there are in all.
     pub remarks_total: u64,
     /// Storage nodes that help, and bytes that each has copied; the rest was copied by the node that the stage is on.
-    pub helpers: Vec<(String, u64)>,
+    pub helpers: Vec<(NodeName, u64)>,
 }
 
 /// Something about an entry that is no failure.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, NodeName, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::data::connection::encode;
@@ -201,11 +201,23 @@ fn a_claim_has_the_bytes_that_it_always_had() {
 
 #[test]
 fn a_fragments_index_is_a_number_in_json_also_as_a_key() {
-    let address = StorageAddress { node: "n1".into(), tcp: "127.0.0.1:1".into(), unix: None };
+    let address = StorageAddress { node: NodeName::literal("n1"), tcp: "127.0.0.1:1".into(), unix: None };
     let moved = Moved { fragment: FRAGMENT, address };
     let expected = r#"{"fragment":200,"address":{"node":"n1","tcp":"127.0.0.1:1","unix":null}}"#;
     assert_eq!(serde_json::to_string(&moved).unwrap(), expected);
     assert_eq!(serde_json::from_str::<Moved>(expected).unwrap(), moved);
     let terms = BTreeMap::from([(FRAGMENT, 3)]);
     assert_eq!(serde_json::to_string(&terms).unwrap(), r#"{"200":3}"#);
+}
+
+/// Also one that no caller could have said: what was noted once is read for ever.
+#[test]
+fn a_name_is_text_wherever_it_is_written() {
+    let odd = NodeName::unchecked("a node");
+    let places = BTreeMap::from([(odd.clone(), vec![odd.clone()])]);
+    let expected = r#"{"a node":["a node"]}"#;
+    assert_eq!(serde_json::to_string(&places).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<BTreeMap<NodeName, Vec<NodeName>>>(expected).unwrap(), places);
+    assert_eq!(format!("{odd} {odd:?} {odd:>8}"), r#"a node "a node"   a node"#);
+    assert_eq!(postcard::to_stdvec(&odd).unwrap(), postcard::to_stdvec("a node").unwrap());
 }

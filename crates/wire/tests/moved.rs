@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{FragmentIndex, SessionId};
+use model::{FragmentIndex, NodeName, SessionId};
 use wire::data::connection::Connection;
 use wire::data::hello::Claim;
 use wire::data::moved::{NAME, Place, address_of, look_above, with};
@@ -22,7 +22,7 @@ fn folder() -> PathBuf {
 }
 
 fn address(node: &str) -> StorageAddress {
-    StorageAddress { node: node.into(), tcp: format!("{node}:1"), unix: None }
+    StorageAddress { node: NodeName::unchecked(node), tcp: format!("{node}:1"), unix: None }
 }
 
 fn claim(instance: &str, fragment: u32) -> Claim {

@@ -89,7 +89,9 @@ const ALL: [What; 8] = [
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
+    use model::NodeName;
     use model::phase::AccessMode;
     use wire::control::{
         ConfigurationObject, FragmentObject, InstanceObject, NodeRole, NodeStatus, ObjectState, PoolStatus,
@@ -112,7 +114,7 @@ mod tests {
                 creator: "SLURM".into(),
                 owner: 1001,
                 created_unix: 1_478_232_104,
-                hosts: vec!["n1".into(), "n2".into()],
+                hosts: vec![NodeName::literal("n1"), NodeName::literal("n2")],
                 quarantined: false,
                 persistent: false,
             }],
@@ -144,10 +146,10 @@ mod tests {
                 instance: 81,
                 capacity_bytes: 56 << 20,
                 granularity_bytes: 16 << 20,
-                node: "n1".into(),
+                node: NodeName::literal("n1"),
             }],
             nodes: vec![NodeStatus {
-                name: "n1".into(),
+                name: NodeName::literal("n1"),
                 online: true,
                 roles: vec![NodeRole::Storage],
                 pool: Some("wlm_pool".into()),

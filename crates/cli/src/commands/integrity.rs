@@ -253,6 +253,8 @@ fn line(damage: &Damage, unseen: &[&PartTrouble]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::NodeName;
+
     use super::*;
 
     #[test]
@@ -261,7 +263,7 @@ mod tests {
             end: 4096,
             file_start,
             file_end,
-            node: "n1".into(),
+            node: NodeName::literal("n1"),
             what: "do not match their checksums".into(),
             path: Some("out/a.h5".into()),
             ..Damage::default()

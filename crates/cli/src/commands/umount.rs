@@ -74,6 +74,7 @@ fn is_at(session: &SessionStatus, place: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use model::NodeName;
     use model::phase::AccessMode;
     use wire::control::ActivationStatus;
 
@@ -81,7 +82,7 @@ mod tests {
     fn a_buffer_that_was_unmounted_is_not_there_any_more() {
         let mut session = fixtures::session();
         session.activations = vec![ActivationStatus {
-            node: "n0".into(),
+            node: NodeName::literal("n0"),
             access_mode: AccessMode::Striped,
             mountpoint: "/a".into(),
             mounted: false,

@@ -51,7 +51,7 @@ impl Nodes {
     fn learn(&self, node: &Node, fragment: FragmentIndex, verifier: u64) {
         if let Some(loss) = self.commits.begin(fragment, verifier) {
             tracing::error!(
-                node = node.address.node,
+                node = ?node.address.node,
                 files = loss.files,
                 others = loss.others,
                 "the storage node has lost what it was written and had not synced, as by a power loss: the next \

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use rustix::io::Errno;
 use wire::data::connection::is_shortage;
 use wire::data::dial::dial;
@@ -89,7 +89,7 @@ impl Nodes {
         let name = &node.address.node;
         let shown = error as &dyn std::error::Error;
         if error.is_final() {
-            tracing::error!(node = name, error = shown, "the storage node turned us away: EIO");
+            tracing::error!(node = ?name, error = shown, "the storage node turned us away: EIO");
             return Err(Errno::IO);
         }
         if let HelloError::Io(error) = error
@@ -105,12 +105,12 @@ impl Nodes {
         }
         match node.outage.failed() {
             Verdict::Lost => {
-                tracing::warn!(node = name, error = shown, "lost the storage node, trying again")
+                tracing::warn!(node = ?name, error = shown, "lost the storage node, trying again")
             }
             Verdict::Wait => {}
             Verdict::GiveUp => {
                 tracing::error!(
-                    node = name,
+                    node = ?name,
                     error = shown,
                     "the storage node has been away for the grace period: what needs it fails with EIO until it answers"
                 );
@@ -132,6 +132,6 @@ impl Nodes {
     }
 }
 
-fn is_back(node: &str, away: Duration) {
-    tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
+fn is_back(node: &NodeName, away: Duration) {
+    tracing::info!(?node, ms = away.as_millis(), "the storage node answers again");
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, NodeName, SessionId};
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
@@ -38,11 +38,11 @@ fn status_of(server: &Server) -> FragmentStatus {
 
 /// The node that was given up is started again, at another address, with what it had at `root`.
 fn come_back(root: &Path) -> (Arc<Server>, StorageAddress) {
-    let server = Server::open(root.join("fragments"), "given-up".into()).unwrap();
+    let server = Server::open(root.join("fragments"), NodeName::literal("given-up")).unwrap();
     let (tcp, socket) = (TcpListener::bind("127.0.0.1:0").unwrap(), root.join("again.sock"));
     let tcp_address = tcp.local_addr().unwrap().to_string();
     server.listen(tcp, UnixListener::bind(&socket).unwrap()).unwrap();
-    (server, StorageAddress { node: "given-up".into(), tcp: tcp_address, unix: None })
+    (server, StorageAddress { node: NodeName::literal("given-up"), tcp: tcp_address, unix: None })
 }
 
 /// The bytes of a file, or of none.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Creator};
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -117,12 +117,13 @@ impl Cluster {
 
     /// Opens node `n`'s folder and listens; appends or replaces its address.
     pub fn serve(&mut self, n: usize, tcp: &str) -> Arc<Server> {
-        let server = Server::open(self.roots[n].join("fragments"), format!("n{n}")).unwrap();
+        let server =
+            Server::open(self.roots[n].join("fragments"), NodeName::unchecked(format!("n{n}"))).unwrap();
         let tcp = bind(tcp);
         let socket = self.roots[n].join("data.sock");
         let _absent = std::fs::remove_file(&socket);
         let address = StorageAddress {
-            node: format!("n{n}"),
+            node: NodeName::unchecked(format!("n{n}")),
             tcp: tcp.local_addr().unwrap().to_string(),
             unix: Some(socket.clone()),
         };

@@ -17,6 +17,7 @@ mod starting;
 use std::path::Path;
 use std::sync::Arc;
 
+use model::NodeName;
 use model::phase::{AccessMode, Function, Phase, Redundancy, StageState};
 use tempfile::TempDir;
 use wire::control::{
@@ -126,7 +127,7 @@ async fn a_job_goes_through_its_life_and_leaves_nothing() {
     let instance = status.instance.expect("allocated");
     assert_eq!(
         (instance.id.as_str(), instance.nodes.as_slice()),
-        ("i1", &["n0".to_owned(), "n1".to_owned()][..])
+        ("i1", &[NodeName::literal("n0"), NodeName::literal("n1")][..])
     );
     assert_eq!(instance.capacity_bytes, 9538 << 20, "two fragments of whole grains");
     assert!(status.notes[0].contains("rounded up"));

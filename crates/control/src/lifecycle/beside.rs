@@ -47,6 +47,7 @@ pub(crate) fn standing(place: &Path, known: &[&Activation], shared: bool) -> Res
 
 #[cfg(test)]
 mod tests {
+    use model::NodeName;
     use model::phase::AccessMode;
 
     use super::*;
@@ -55,7 +56,7 @@ mod tests {
         Activation {
             buffer: model::buffer::BufferRef::Own,
             access_mode: AccessMode::Striped,
-            node: "n0".into(),
+            node: NodeName::literal("n0"),
             ordinal,
             shared,
             mountpoint: place.into(),

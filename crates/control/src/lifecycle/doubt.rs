@@ -4,7 +4,7 @@
 //! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
 
 use daemon::error::user;
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, ErrorCode, GiveUp};
 
 use super::target::{self, Described};
@@ -19,7 +19,7 @@ pub(super) fn judged(
     site: &impl Site,
     token: &str,
     (described, place): (&Described, FragmentIndex),
-    (node, word): (&str, &LastWord),
+    (node, word): (&NodeName, &LastWord),
     asked: &GiveUp,
 ) -> Result<State, ApiError> {
     let is_home = !target::homes(site, described, place).is_empty();
@@ -79,11 +79,11 @@ impl Doubt {
     }
 
     /// Takes them: how the part is replaced.
-    fn accept(&self, token: &str, node: &str) -> State {
+    fn accept(&self, token: &str, node: &NodeName) -> State {
         let Doubt { why, names, .. } = self;
         tracing::error!(
             token,
-            node,
+            ?node,
             why,
             names,
             "the loss of what the copies of a part may lack was accepted"

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a fragment that was made is never made again; see [`crate::state::fragments`].
 
+use model::NodeName;
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
@@ -59,7 +60,7 @@ pub(crate) async fn note_made<S: Site>(app: &App<S>, instance: &Instance) -> Res
     Ok(())
 }
 
-async fn make_one<S: Site>(app: &App<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
+async fn make_one<S: Site>(app: &App<S>, node: &NodeName, spec: &FragmentSpec) -> Result<(), ApiError> {
     match ask(app, node, spec, ASKED_MAX).await?.error {
         None => Ok(()),
         Some(reason) => {
@@ -75,7 +76,7 @@ async fn make_one<S: Site>(app: &App<S>, node: &str, spec: &FragmentSpec) -> Res
 /// It cannot make it, or does not have it; it is still starting it.
 pub(super) async fn ask<S: Site>(
     app: &App<S>,
-    node: &str,
+    node: &NodeName,
     spec: &FragmentSpec,
     times: u32,
 ) -> Result<FragmentStatus, ApiError> {
@@ -99,7 +100,7 @@ pub(crate) async fn destroy<S: Site>(app: &App<S>, instance: &Instance) -> Resul
     let all = instance.nodes.iter().map(async |node| {
         match app.site.delete_fragment(node, &instance.id).await {
             Err(error) if absent(&app.site, &error) => {
-                tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
+                tracing::warn!(?node, instance = instance.id, %error, "a fragment is left behind until its node is back");
                 let left = Leftover::fragment(node, &instance.id);
                 app.database.transact(move |tx| leftovers::add(tx, &left)).await
             }

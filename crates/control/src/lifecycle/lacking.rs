@@ -1,6 +1,6 @@
 //! Which files of a buffer lack something since a node was lost.
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::ApiError;
 use wire::node::{FragmentSpec, PartFiles, StorageAddress};
 
@@ -26,7 +26,7 @@ pub(super) async fn told<S: Site>(
     let views = app.site.nodes();
     let is_local = app.site.cluster().is_none();
     // Those of one machine were waited for.
-    let is_online = |name: &String| is_local || views.iter().any(|view| view.name == *name && view.online);
+    let is_online = |name: &NodeName| is_local || views.iter().any(|view| view.name == *name && view.online);
     let nodes = of.instance.nodes.iter().zip(&specs);
     let asked = nodes.filter(|(node, spec)| is_online(node) && !is_older(&views, node, spec));
     // What is made again on one machine is waited for, as its nodes end with the command.
@@ -57,8 +57,8 @@ pub(super) async fn told<S: Site>(
 }
 
 /// Whether the node serves the fragment in a lower term: asked for it in a higher one, it would take that for its end.
-fn is_older(views: &[NodeView], name: &str, spec: &FragmentSpec) -> bool {
-    let health = views.iter().filter(|view| view.name == name).filter_map(|view| view.health.as_ref());
+fn is_older(views: &[NodeView], name: &NodeName, spec: &FragmentSpec) -> bool {
+    let health = views.iter().filter(|view| view.name == *name).filter_map(|view| view.health.as_ref());
     let mut parts = health.flat_map(|health| &health.fragments);
     parts.any(|part| part.instance == spec.instance && part.error.is_none() && part.term < spec.term)
 }
@@ -78,7 +78,7 @@ pub(super) async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[Fr
                 }
                 Err(error) => {
                     let instance = &of.instance.id;
-                    tracing::warn!(node, instance, %error, "cannot ask which files had data on a lost node");
+                    tracing::warn!(?node, instance, %error, "cannot ask which files had data on a lost node");
                     all.unasked = true;
                 }
             }

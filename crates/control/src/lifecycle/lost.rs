@@ -11,7 +11,7 @@
 //! its node may answer nothing alone since.
 
 use daemon::error::user;
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, AtRisk, Damaged, ErrorCode, GiveUp, Lost, Moved as Replaced};
 use wire::node::{FragmentSpec, Missing};
 
@@ -35,8 +35,8 @@ const REASON: &str = "lost for good";
 ///
 /// # Errors
 /// There is no such node, it answers, or the database failed.
-pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Result<Lost, ApiError> {
-    let view = app.site.nodes().into_iter().find(|view| view.name == name);
+pub(crate) async fn run<S: Site>(app: &App<S>, name: &NodeName, asked: &GiveUp) -> Result<Lost, ApiError> {
+    let view = app.site.nodes().into_iter().find(|view| view.name == *name);
     let view = view.ok_or_else(|| {
         let advice = "`forebay status` lists the nodes; for one of a cluster leave --dir and FOREBAY_DIR out";
         user(ErrorCode::NoSuchNode, format!("there is no node {name}"), advice)
@@ -69,7 +69,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Re
 }
 
 /// The buffers that have a fragment there, or had one that is not discarded yet.
-async fn concerned<S: Site>(app: &App<S>, name: &str) -> Result<Vec<(String, Described)>, ApiError> {
+async fn concerned<S: Site>(app: &App<S>, name: &NodeName) -> Result<Vec<(String, Described)>, ApiError> {
     let name = name.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let noted = left::all(tx)?;
@@ -93,7 +93,7 @@ async fn replace<S: Site>(
     token: &str,
     mut described: Described,
     (lost, asked): (&NodeView, &GiveUp),
-) -> Result<(Vec<String>, Option<Lacking>), ApiError> {
+) -> Result<(Vec<NodeName>, Option<Lacking>), ApiError> {
     if described.instance.nodes.len() < 2 {
         let message = "all that it had, names too, was on this node only";
         return Err(user(ErrorCode::AllLost, message, "remove the buffer, or bring the node back"));
@@ -177,7 +177,7 @@ async fn take_place<S: Site>(
     note_place(app, token, described.instance.clone(), (lost, replaced)).await
 }
 
-fn answers(name: &str) -> ApiError {
+fn answers(name: &NodeName) -> ApiError {
     let message = format!("node {name} answers: a node that may still be written to must not be given up");
     user(ErrorCode::NodeAnswers, message, "stop its forebay-node, or its machine, then repeat the command")
 }
@@ -205,7 +205,7 @@ async fn note_place<S: Site>(
         let Some(spare) = ground.spare::<S>(&instance, &kept.collect::<Vec<_>>(), &shares) else {
             return Ok(None);
         };
-        let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
+        let to_spare = |node: &NodeName| if *node == name { spare.clone() } else { node.clone() };
         let nodes = instance.nodes.iter().map(to_spare).collect();
         let instance = Instance { nodes, ..instance.clone() };
         places::replace(tx, &token, (&name, &spare), replaced)?;

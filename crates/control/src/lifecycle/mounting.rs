@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::ApiError;
@@ -164,7 +165,7 @@ pub(crate) async fn unmount<S: Site>(
     let left = match app.site.unmount(&node, &id, how).await {
         Ok(()) => None,
         Err(error) if absent(&app.site, &error) => {
-            tracing::warn!(token = session.token, node, id, %error, "a mount is left behind until its node is back");
+            tracing::warn!(token = session.token, ?node, id, %error, "a mount is left behind until its node is back");
             Some(Leftover { node, kind: Kind::Mount, id })
         }
         Err(error) => return Err(error),
@@ -173,7 +174,7 @@ pub(crate) async fn unmount<S: Site>(
 }
 
 /// Errors name the node, once.
-pub(crate) fn on_node(node: &str, error: ApiError) -> ApiError {
+pub(crate) fn on_node(node: &NodeName, error: ApiError) -> ApiError {
     if error.message.contains(&format!("node {node}")) || node == COMPUTE_NODE {
         return error;
     }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use daemon::error::user;
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, ErrorCode, NodeRole, PreRun};
@@ -28,7 +29,7 @@ use crate::transfers::while_running;
 struct Place {
     buffer: BufferRef,
     mode: AccessMode,
-    node: String,
+    node: NodeName,
     mountpoint: PathBuf,
 }
 
@@ -62,7 +63,7 @@ impl Place {
 
 /// A compute node of the job and where it mounts.
 struct Host {
-    name: String,
+    name: NodeName,
     mount_root: PathBuf,
 }
 
@@ -115,7 +116,7 @@ async fn prepare<S: Site>(
     app: &App<S>,
     session: &Session,
     used: &mut [Buffer],
-    names: &[String],
+    names: &[NodeName],
 ) -> Result<(), ApiError> {
     for buffer in &mut *used {
         pool::kind(buffer.described.instance.kind).prepare(app, session, buffer, names).await?;
@@ -170,7 +171,7 @@ fn check_ready(session: &Session, stages: &[Transfer]) -> Result<(), ApiError> {
 /// The nodes of the job.
 fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError> {
     if app.site.cluster().is_none() {
-        return Ok(vec![Host { name: COMPUTE_NODE.to_owned(), mount_root: app.site.mount_folder() }]);
+        return Ok(vec![Host { name: NodeName::literal(COMPUTE_NODE), mount_root: app.site.mount_folder() }]);
     }
     if request.hosts.is_empty() {
         return Err(user(
@@ -180,7 +181,7 @@ fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError>
         ));
     }
     let views = app.site.nodes();
-    let host = |name: &String| {
+    let host = |name: &NodeName| {
         let view = views.iter().find(|view| view.name == *name && view.has(NodeRole::Compute));
         let registration = view.and_then(|view| view.registration.as_ref()).ok_or_else(|| {
             let message = format!("node {name} of the job has no Forebay compute node");
@@ -195,7 +196,7 @@ fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError>
     request.hosts.iter().map(host).collect()
 }
 
-fn names(hosts: &[Host]) -> Vec<String> {
+fn names(hosts: &[Host]) -> Vec<NodeName> {
     hosts.iter().map(|host| host.name.clone()).collect()
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) -> Result<(
             if begun.elapsed() > PATIENCE {
                 let instance = &instance.id;
                 tracing::warn!(
-                    node,
+                    ?node,
                     instance,
                     "a node does not say that its part of a buffer is on two nodes"
                 );

@@ -7,7 +7,7 @@
 //! its own.
 
 use daemon::error::user;
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, ErrorCode, GiveUp};
 use wire::node::FragmentStatus;
 
@@ -24,7 +24,7 @@ use crate::state::instances::Instance;
 /// It has all; the node does not come up.
 pub(super) async fn lacking<S: Site>(
     app: &App<S>,
-    name: &str,
+    name: &NodeName,
     all: Vec<(String, Described)>,
 ) -> Result<Vec<(String, Described)>, ApiError> {
     let mut lacking = Vec::new();
@@ -95,14 +95,14 @@ pub(super) async fn begin<S: Site>(
 /// What the node has of the instance, as it says now.
 async fn part_on<S: Site>(
     app: &App<S>,
-    name: &str,
+    name: &NodeName,
     instance: &Instance,
 ) -> Result<Option<FragmentStatus>, ApiError> {
     let health = app.site.health(name).await?;
     Ok(health.fragments.into_iter().find(|fragment| fragment.instance == instance.id))
 }
 
-fn there(name: &str, instance: &Instance, part: &FragmentStatus) -> ApiError {
+fn there(name: &NodeName, instance: &Instance, part: &FragmentStatus) -> ApiError {
     let why = part.error.as_deref().unwrap_or("it is served");
     let message = format!(
         "its part is there, in nodes/{name}/fragments/{} of the state folder: {why}; mend that, put back the folder \

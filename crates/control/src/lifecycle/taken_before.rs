@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** only what a node serves with the instance's key, in the term that it says, is noted.
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::ApiError;
 
 use super::fragments;
@@ -32,7 +32,7 @@ pub(super) async fn find<S: Site>(
     };
     let all = app.site.nodes().into_iter().filter_map(serves);
     let Some((found, term)) = all.max_by_key(|(_, term)| *term) else { return Ok(None) };
-    let to_found = |node: &String| if *node == lost.name { found.clone() } else { node.clone() };
+    let to_found = |node: &NodeName| if *node == lost.name { found.clone() } else { node.clone() };
     let moved = Instance { nodes: instance.nodes.iter().map(to_found).collect(), ..instance.clone() };
     // It has the instance's key, or refuses. Where the others are it knows: they may have been lost as well.
     let of = Described { instance: moved.clone(), ..described.clone() };

@@ -2,9 +2,9 @@
 //!
 //! **Invariant:** the same row gives the same specification, so that a repeated request is the same request.
 
-use model::FragmentIndex;
 use model::phase::AccessMode;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, Owner};
 use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
@@ -44,7 +44,7 @@ pub(crate) struct Described {
     /// Whether every user may use it.
     pub shared: bool,
     /// The private namespaces of compute nodes.
-    pub private: Vec<(String, u32)>,
+    pub private: Vec<(NodeName, u32)>,
 }
 
 /// Where the data paths of the instance's nodes listen, in order. Starts the nodes that do not run.
@@ -74,7 +74,7 @@ pub(crate) fn namespace(
     site: &impl Site,
     of: &Described,
     mode: AccessMode,
-    node: &str,
+    node: &NodeName,
     nodes: Vec<StorageAddress>,
 ) -> NamespaceTarget {
     let number = match mode {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use api::CallError;
 use daemon::client::Client;
 use daemon::logging::last_words;
+use model::NodeName;
 use tokio::sync::watch;
 use wire::node::NodeHealth;
 
@@ -36,7 +37,7 @@ pub(super) struct Seen {
 /// Owns one node's process.
 pub(super) struct Supervisor {
     /// The node's name.
-    pub name: String,
+    pub name: NodeName,
     /// Of the node.
     pub client: Client,
     /// `forebay-node`.
@@ -91,7 +92,7 @@ impl Supervisor {
 
     /// Starts the process and waits until it answers or ends.
     async fn start(&self) {
-        tracing::info!(node = self.name, "start node");
+        tracing::info!(node = ?self.name, "start node");
         let pid = match self.spawn() {
             Ok(pid) => pid,
             Err(error) => return self.show_not_started(&format!("start the node: {error}")),
@@ -110,7 +111,12 @@ impl Supervisor {
 
     fn spawn(&self) -> io::Result<u32> {
         let mut command = Command::new(&self.program);
-        command.arg("--dir").arg(&self.folder).args(["--name", &self.name, "--roles", "storage,compute"]);
+        command.arg("--dir").arg(&self.folder).args([
+            "--name",
+            self.name.as_str(),
+            "--roles",
+            "storage,compute",
+        ]);
         daemon::spawn::detached(&mut command, &self.log)
     }
 
@@ -129,7 +135,7 @@ impl Supervisor {
     fn show_offline(&self, reason: &str) {
         self.shown.send_modify(|seen| {
             if seen.view.online {
-                tracing::warn!(node = self.name, reason, "node does not answer");
+                tracing::warn!(node = ?self.name, reason, "node does not answer");
             }
             seen.view.online = false;
             seen.view.last_error = Some(reason.to_owned());
@@ -137,7 +143,7 @@ impl Supervisor {
     }
 
     fn show_not_started(&self, reason: &str) {
-        tracing::error!(node = self.name, reason, "node does not start");
+        tracing::error!(node = ?self.name, reason, "node does not start");
         self.show_offline(reason);
         self.shown.send_modify(|seen| seen.start_failures += 1);
     }

@@ -1,5 +1,6 @@
 //! How a node is reached.
 
+use model::NodeName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::ApiError;
@@ -12,7 +13,7 @@ pub trait Caller: Send + Sync {
     /// The node's, or it stays away; so for all that follow.
     fn get<R: DeserializeOwned + Send>(
         &self,
-        node: &str,
+        node: &NodeName,
         path: &str,
     ) -> impl Future<Output = Result<R, ApiError>> + Send;
 
@@ -22,7 +23,7 @@ pub trait Caller: Send + Sync {
     /// The node's.
     fn put<R: DeserializeOwned + Send>(
         &self,
-        node: &str,
+        node: &NodeName,
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> impl Future<Output = Result<R, ApiError>> + Send;
@@ -31,5 +32,5 @@ pub trait Caller: Send + Sync {
     ///
     /// # Errors
     /// The node's.
-    fn delete(&self, node: &str, path: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn delete(&self, node: &NodeName, path: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
 }

@@ -1,8 +1,8 @@
 //! What is served, lost, or not known of a buffer's parts.
 
-use model::Ino;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
+use model::{Ino, NodeName};
 use wire::control::VolumeKind;
 use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
 
@@ -18,7 +18,7 @@ fn instance() -> Instance {
         volume: VolumeKind::Directory,
         pool: "local".into(),
         granularity_bytes: 1,
-        nodes: vec!["n0".into()],
+        nodes: vec![NodeName::literal("n0")],
         made: vec![true],
         access_modes: vec![AccessMode::Striped],
         kind: crate::site::PoolKind::Disk,
@@ -32,15 +32,15 @@ fn fragment() -> FragmentStatus {
 
 fn view(fragments: Vec<FragmentStatus>) -> NodeView {
     let health = NodeHealth {
-        name: "n0".into(),
+        name: NodeName::literal("n0"),
         pid: 77,
-        data: StorageAddress { node: "n0".into(), tcp: String::new(), unix: None },
+        data: StorageAddress { node: NodeName::literal("n0"), tcp: String::new(), unix: None },
         fragments,
         mounts: vec![],
         stages: vec![],
         local: None,
     };
-    NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() }
+    NodeView { name: NodeName::literal("n0"), online: true, health: Some(health), ..NodeView::default() }
 }
 
 /// Whether it is intact, and what is said and refused of its one part.
@@ -100,7 +100,7 @@ fn the_process_of_a_node_is_only_named_where_it_runs_on() {
 
 #[test]
 fn of_a_node_that_has_not_answered_nothing_is_known() {
-    let never = NodeView { name: "n0".into(), ..NodeView::default() };
+    let never = NodeView { name: NodeName::literal("n0"), ..NodeView::default() };
     assert_eq!(seen(&never), (None, None, false));
     let gone = NodeView { online: false, last_error: Some("refused".into()), ..view(vec![fragment()]) };
     let (intact, said, refused) = seen(&gone);
@@ -111,9 +111,9 @@ fn of_a_node_that_has_not_answered_nothing_is_known() {
 #[test]
 fn giving_up_a_node_is_only_advised_where_another_can_take_its_place_or_a_mirror_can_fill_it() {
     let advised = |is_cluster, redundancy, nodes: &[&str]| {
-        let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+        let nodes = nodes.iter().map(|name| NodeName::unchecked(*name)).collect();
         let behaviour = Behaviour { redundancy, ..Behaviour::default() };
-        for_good(is_cluster, &Instance { nodes, behaviour, ..instance() }, ("n1", "7"))
+        for_good(is_cluster, &Instance { nodes, behaviour, ..instance() }, (&NodeName::literal("n1"), "7"))
     };
     let (plain, mirror) = (Redundancy::None, Redundancy::Mirror);
     for (is_cluster, redundancy) in [(true, plain), (true, mirror), (false, mirror)] {

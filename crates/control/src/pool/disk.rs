@@ -80,6 +80,7 @@ fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Pla
 
 #[cfg(test)]
 mod tests {
+    use model::NodeName;
     use model::phase::Redundancy;
 
     use super::*;
@@ -87,7 +88,7 @@ mod tests {
     use crate::site::DiskSpace;
 
     fn share(capacity_bytes: u64, on_disk_bytes: u64) -> Share {
-        Share { pool: LOCAL_POOL.into(), capacity_bytes, on_disk_bytes, nodes: vec!["n0".into()] }
+        Share { pool: LOCAL_POOL.into(), capacity_bytes, on_disk_bytes, nodes: vec![NodeName::literal("n0")] }
     }
 
     #[test]

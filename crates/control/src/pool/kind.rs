@@ -9,6 +9,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::{ApiError, PoolStatus};
@@ -77,9 +78,9 @@ pub(crate) trait Kind<S: Site>: Sync {
         &self,
         _ground: &Ground,
         _instance: &Instance,
-        _taken: &[String],
+        _taken: &[NodeName],
         _shares: &[Share],
-    ) -> Option<String> {
+    ) -> Option<NodeName> {
         None
     }
 
@@ -132,7 +133,7 @@ pub(crate) trait Kind<S: Site>: Sync {
         _app: &'a App<S>,
         _session: &'a Session,
         _buffer: &'a mut Buffer,
-        _hosts: &'a [String],
+        _hosts: &'a [NodeName],
     ) -> Step<'a> {
         Box::pin(ready(Ok(())))
     }

@@ -3,7 +3,7 @@
 //! An instance is spread over as many nodes as it has grains, as far as there are nodes with room: capacity decides
 //! bandwidth. All its fragments have the same size.
 
-use model::phase::AccessMode;
+use model::{NodeName, phase::AccessMode};
 use wire::control::{ApiError, NodeRole, PoolStatus};
 
 use super::kind::{Kind, Step};
@@ -40,9 +40,9 @@ impl<S: Site> Kind<S> for StorageNodes {
         &self,
         ground: &Ground,
         instance: &Instance,
-        taken: &[String],
+        taken: &[NodeName],
         shares: &[Share],
-    ) -> Option<String> {
+    ) -> Option<NodeName> {
         spare(ground, instance, taken, shares)
     }
 
@@ -55,14 +55,14 @@ impl<S: Site> Kind<S> for StorageNodes {
         app: &'a App<S>,
         _session: &'a Session,
         buffer: &'a mut Buffer,
-        hosts: &'a [String],
+        hosts: &'a [NodeName],
     ) -> Step<'a> {
         Box::pin(add_private(app, buffer, hosts))
     }
 }
 
 /// Gives each node a private namespace of its own where the instance has private ones.
-async fn add_private<S: Site>(app: &App<S>, buffer: &mut Buffer, hosts: &[String]) -> Result<(), ApiError> {
+async fn add_private<S: Site>(app: &App<S>, buffer: &mut Buffer, hosts: &[NodeName]) -> Result<(), ApiError> {
     if !buffer.described.instance.access_modes.contains(&AccessMode::Private) {
         return Ok(());
     }
@@ -75,7 +75,7 @@ async fn add_private<S: Site>(app: &App<S>, buffer: &mut Buffer, hosts: &[String
 /// A storage node's part of a pool, grains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    node: String,
+    node: NodeName,
     /// Online and not drained.
     usable: bool,
     capacity: u64,
@@ -140,11 +140,11 @@ fn place(
 }
 
 /// The node with most room that has no fragment of the instance, and room for one.
-fn spare(ground: &Ground, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
+fn spare(ground: &Ground, instance: &Instance, taken: &[NodeName], shares: &[Share]) -> Option<NodeName> {
     let pool = ground.pools.iter().find(|pool| pool.name == instance.pool)?;
     let bytes = instance.allocated_bytes() / (instance.nodes.len() as u64).max(1);
     let mut parts = parts(pool, ground, shares);
-    let has_part = |node: &String| instance.nodes.contains(node) || taken.contains(node);
+    let has_part = |node: &NodeName| instance.nodes.contains(node) || taken.contains(node);
     parts.retain(|part| part.free() * pool.granularity_bytes >= bytes && !has_part(&part.node));
     parts.into_iter().max_by_key(Part::free).map(|part| part.node)
 }
@@ -184,16 +184,16 @@ mod tests {
     use crate::site::DiskSpace;
 
     fn view(name: &str, grains: u64) -> NodeView {
-        let registration = RegisterNode {
-            name: name.into(),
+        let registration = Some(RegisterNode {
+            name: NodeName::unchecked(name),
             roles: vec![NodeRole::Storage],
             address: String::new(),
             pool: None,
             capacity_bytes: grains << 30,
             mount_root: "/m".into(),
             version: String::new(),
-        };
-        NodeView { name: name.into(), online: true, registration: Some(registration), ..NodeView::default() }
+        });
+        NodeView { name: NodeName::unchecked(name), online: true, registration, ..NodeView::default() }
     }
 
     fn ground(views: Vec<NodeView>) -> Ground {
@@ -208,11 +208,11 @@ mod tests {
     }
 
     fn share(grains: u64, nodes: &[&str]) -> Share {
-        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        let nodes = nodes.iter().map(|node| NodeName::unchecked(*node)).collect();
         Share { pool: "wlm_pool".into(), capacity_bytes: grains << 30, on_disk_bytes: 0, nodes }
     }
 
-    fn place(ground: &Ground, grains: u64, shares: &[Share]) -> Result<(u64, Vec<String>), ApiError> {
+    fn place(ground: &Ground, grains: u64, shares: &[Share]) -> Result<(u64, Vec<NodeName>), ApiError> {
         let wish = Wish {
             requested_bytes: grains << 30,
             pool: None,
@@ -225,8 +225,8 @@ mod tests {
             .map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
     }
 
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
+    fn names(names: &[&str]) -> Vec<NodeName> {
+        names.iter().map(|name| NodeName::unchecked(*name)).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! say.
 
 use daemon::error::user;
+use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
 use model::size::{self, display};
 use wire::control::{ApiError, ErrorCode, VolumeKind};
@@ -36,7 +37,7 @@ pub(crate) struct Share {
     /// Bytes that the disk already counts.
     pub on_disk_bytes: u64,
     /// The node of each fragment.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
 }
 
 /// Where an instance goes.
@@ -51,7 +52,7 @@ pub(crate) struct Placement {
     /// Bytes on all fragments.
     pub capacity_bytes: u64,
     /// The node of each fragment, in order; empty: the job's own nodes, once they are known.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
     /// What it is.
     pub kind: PoolKind,
 }

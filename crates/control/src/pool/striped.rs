@@ -4,6 +4,7 @@
 use std::future::ready;
 
 use daemon::error::{site, user};
+use model::NodeName;
 use model::phase::{AccessMode, Direction};
 use model::size::display;
 use wire::control::{ApiError, Blame, ErrorCode, PoolStatus, VolumeKind};
@@ -62,7 +63,7 @@ impl<S: Site> Kind<S> for StripedOverJob {
         app: &'a App<S>,
         session: &'a Session,
         buffer: &'a mut Buffer,
-        hosts: &'a [String],
+        hosts: &'a [NodeName],
     ) -> Step<'a> {
         Box::pin(place(app, session, buffer, hosts))
     }
@@ -93,7 +94,7 @@ async fn place<S: Site>(
     app: &App<S>,
     session: &Session,
     buffer: &mut Buffer,
-    hosts: &[String],
+    hosts: &[NodeName],
 ) -> Result<(), ApiError> {
     let instance = &mut buffer.described.instance;
     if !instance.nodes.is_empty() {
@@ -134,8 +135,8 @@ fn volumes<S: Site>(app: &App<S>, fragment_bytes: u64) -> &'static [VolumeKind] 
     }
 }
 
-fn same(instance: &Instance, hosts: &[String]) -> Result<(), ApiError> {
-    let sorted = |names: &[String]| {
+fn same(instance: &Instance, hosts: &[NodeName]) -> Result<(), ApiError> {
+    let sorted = |names: &[NodeName]| {
         let mut names = names.to_vec();
         names.sort();
         names
@@ -149,7 +150,7 @@ fn same(instance: &Instance, hosts: &[String]) -> Result<(), ApiError> {
 }
 
 /// The node itself knows nothing of what else its flash is for.
-fn check_room<S: Site>(app: &App<S>, hosts: &[String], bytes: u64) -> Result<(), ApiError> {
+fn check_room<S: Site>(app: &App<S>, hosts: &[NodeName], bytes: u64) -> Result<(), ApiError> {
     let views = app.site.nodes();
     for name in hosts {
         let health = views.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());

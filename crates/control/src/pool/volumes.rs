@@ -12,6 +12,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::{ApiError, ErrorCode, PoolStatus, SLURM};
@@ -213,7 +214,7 @@ async fn give<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiErro
 ///
 /// # Errors
 /// It is not there any more, or the node does not answer.
-async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &NodeName) -> Result<(), ApiError> {
     let all = app.site.locals(node).await?;
     if all.iter().any(|volume| volume.id == session.handle && !volume.released) {
         return Ok(());
@@ -231,13 +232,13 @@ async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &str) -> Re
 async fn release<S: Site>(
     app: &App<S>,
     session: &Session,
-    node: &str,
+    node: &NodeName,
     how: Release,
 ) -> Result<Option<Leftover>, ApiError> {
     let id = session.handle.clone();
     match app.site.release_local(node, &id, how).await {
         Err(error) if absent(&app.site, &error) => {
-            tracing::warn!(token = session.token, node, %error, "a volume is left behind until its node is back");
+            tracing::warn!(token = session.token, ?node, %error, "a volume is left behind until its node is back");
             let kind = if how == Release::GivenUp { Left::LocalGivenUp } else { Left::Local };
             Ok(Some(Leftover { node: node.to_owned(), kind, id }))
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::user;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{ApiError, ErrorCode};
@@ -122,7 +122,7 @@ async fn together<S: Site>(
 fn unseen<S: Site>(
     handler: &Handler<S>,
     of: &Instance,
-    (part, node, token): (FragmentIndex, &str, &str),
+    (part, node, token): (FragmentIndex, &NodeName, &str),
     error: ApiError,
 ) -> PartTrouble {
     let error = advice::of_node(&handler.app.site, (node, token), of, error);

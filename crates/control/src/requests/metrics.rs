@@ -39,7 +39,7 @@ fn add_pools(metrics: &mut Metrics, pools: &[PoolStatus]) {
 
 fn add_nodes(metrics: &mut Metrics, nodes: &[NodeStatus]) {
     let mut add = |name, help, value: fn(&NodeStatus) -> u64| {
-        let numbers = nodes.iter().map(|node| (vec![("node", node.name.clone())], number(value(node))));
+        let numbers = nodes.iter().map(|node| (vec![("node", node.name.to_string())], number(value(node))));
         metrics.add(name, help, numbers);
     };
     add("node_online", "Whether a node answers", |node| node.online.into());
@@ -55,7 +55,7 @@ fn add_unserved(metrics: &mut Metrics, nodes: &[NodeStatus], sessions: &[Session
     let parts = || sessions.iter().filter_map(|session| session.instance.as_ref()).flat_map(|i| &i.unserved);
     let numbers = nodes.iter().map(|node| {
         let count = parts().filter(|part| part.node == node.name).count();
-        (vec![("node", node.name.clone())], number(count as u64))
+        (vec![("node", node.name.to_string())], number(count as u64))
     });
     metrics.add("parts_unserved", "Parts of buffers that should be on a node and are not served", numbers);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::{bug, user};
-use model::names::NodeName;
+use model::NodeName;
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
@@ -39,7 +39,7 @@ pub(super) async fn register<S: Site>(
 
 fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiError> {
     let refuse = |message: String, advice: &str| Err(user(ErrorCode::BadNode, message, advice));
-    if node.name.parse::<NodeName>().is_err() {
+    if node.name.check().is_err() {
         return refuse(
             format!("invalid name of a node {:?}", node.name),
             "use letters, digits, '_', '-' and '.'",
@@ -54,7 +54,7 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
     }
     if node.roles.contains(&NodeRole::Compute) && node.mount_root != setting.mount_root {
         tracing::debug!(
-            node = node.name,
+            node = ?node.name,
             mount_root = %node.mount_root.display(),
             "the node mounts at another place than jobs are told before they start"
         );
@@ -66,7 +66,7 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
 pub(super) async fn drain<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Path(name): Path<NodeName>,
     Body(drain): Body<Drain>,
 ) -> Reply<NodeStatus> {
     let reason = if drain.reason.is_empty() { "drained".to_owned() } else { drain.reason };
@@ -77,7 +77,7 @@ pub(super) async fn drain<S: Site>(
 pub(super) async fn resume<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Path(name): Path<NodeName>,
 ) -> Reply<NodeStatus> {
     set_drained(&handler, caller, name, None).await
 }
@@ -86,7 +86,7 @@ pub(super) async fn resume<S: Site>(
 pub(super) async fn lost<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Path(name): Path<NodeName>,
     Body(asked): Body<GiveUp>,
 ) -> Reply<Lost> {
     handler.rights(caller).require_operator("give up a node")?;
@@ -100,7 +100,7 @@ pub(super) async fn lost<S: Site>(
 pub(super) async fn forget<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Path(name): Path<NodeName>,
 ) -> Reply<Value> {
     handler.rights(caller).require_operator("forget a node")?;
     let node = find(&handler, &name).await?;
@@ -118,7 +118,7 @@ pub(super) async fn forget<S: Site>(
 async fn set_drained<S: Site>(
     handler: &Handler<S>,
     caller: Caller,
-    name: String,
+    name: NodeName,
     drained: Option<String>,
 ) -> Reply<NodeStatus> {
     handler.rights(caller).require_operator("drain or resume a node")?;
@@ -129,12 +129,12 @@ async fn set_drained<S: Site>(
     Ok(Json(find(handler, &name).await?))
 }
 
-async fn find<S: Site>(handler: &Handler<S>, name: &str) -> Result<NodeStatus, ApiError> {
+async fn find<S: Site>(handler: &Handler<S>, name: &NodeName) -> Result<NodeStatus, ApiError> {
     let all = describe_all(handler).await?;
-    all.into_iter().find(|node| node.name == name).ok_or_else(|| no_such_node(name))
+    all.into_iter().find(|node| node.name == *name).ok_or_else(|| no_such_node(name))
 }
 
-fn no_such_node(name: &str) -> ApiError {
+fn no_such_node(name: &NodeName) -> ApiError {
     user(ErrorCode::NoSuchNode, format!("there is no node {name}"), "`forebay status` lists the nodes")
 }
 

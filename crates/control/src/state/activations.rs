@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use rusqlite::{Row, Transaction, params};
@@ -17,7 +18,7 @@ pub(crate) struct Activation {
     /// Which namespace.
     pub access_mode: AccessMode,
     /// The compute node.
-    pub node: String,
+    pub node: NodeName,
     /// Which of the namespace's mounts on that node, from 0.
     pub ordinal: u32,
     /// Whether other mounts may be there beside it.
@@ -51,7 +52,7 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) ->
             token,
             Word(&activation.buffer),
             Word(activation.access_mode),
-            activation.node,
+            Word(&activation.node),
             activation.ordinal,
             activation.shared,
             activation.mountpoint.to_string_lossy(),
@@ -86,7 +87,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
     Ok(Activation {
         buffer: row.get::<_, Word<BufferRef>>("buffer")?.0,
         access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
-        node: row.get("node")?,
+        node: row.get::<_, Word<NodeName>>("node")?.0,
         ordinal: row.get("ordinal")?,
         shared: row.get("shared")?,
         mountpoint: row.get::<_, String>("mountpoint")?.into(),
@@ -113,7 +114,7 @@ pub(crate) fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Re
     tx.execute(
         "DELETE FROM activations
          WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
-        params![token, Word(&gone.buffer), Word(gone.access_mode), gone.node, gone.ordinal],
+        params![token, Word(&gone.buffer), Word(gone.access_mode), Word(&gone.node), gone.ordinal],
     )?;
     Ok(())
 }
@@ -140,8 +141,8 @@ pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn mounted_by_node(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
+pub(crate) fn mounted_by_node(tx: &Transaction<'_>) -> Result<Vec<(NodeName, u32)>> {
     let mut query = tx.prepare("SELECT node, COUNT(*) FROM activations WHERE mounted GROUP BY node")?;
-    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = query.query_map([], |row| Ok((row.get::<_, Word<NodeName>>(0)?.0, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -4,6 +4,7 @@
 //! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or
 //! not mounted, which somebody must decide. No two nodes were ever to have a fragment in the same term.
 
+use model::NodeName;
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
 use wire::node::Missing;
@@ -44,12 +45,12 @@ impl State {
 ///
 /// # Errors
 /// The database's; so for all that follow.
-pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result<()> {
+pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[NodeName]) -> Result<()> {
     tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
     for (position, node) in nodes.iter().enumerate() {
         tx.execute(
             "INSERT INTO fragments (token, position, node, state) VALUES (?1, ?2, ?3, ?4)",
-            params![token, position, node, Word(State::New)],
+            params![token, position, Word(node), Word(State::New)],
         )?;
     }
     Ok(())
@@ -59,9 +60,11 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+pub(crate) fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<NodeName>> {
     let mut query = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
-    Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query
+        .query_map([token], |row| Ok(row.get::<_, Word<NodeName>>(0)?.0))?
+        .collect::<rusqlite::Result<_>>()?)
 }
 
 /// What is known of each fragment of the instance with this id, and its term, in order.
@@ -94,11 +97,11 @@ pub(crate) fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
 pub(crate) fn replace(
     tx: &Transaction<'_>,
     token: &str,
-    (lost, spare): (&str, &str),
+    (lost, spare): (&NodeName, &NodeName),
     replaced: State,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![token, lost, spare, Word(replaced)])?;
+    tx.execute(sql, params![token, Word(lost), Word(spare), Word(replaced)])?;
     Ok(())
 }
 
@@ -109,10 +112,10 @@ pub(crate) fn replace(
 pub(crate) fn replaced(
     tx: &Transaction<'_>,
     token: &str,
-    (lost, found): (&str, &str),
+    (lost, found): (&NodeName, &NodeName),
     term: u32,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = ?5 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![token, lost, found, Word(State::There), term])?;
+    tx.execute(sql, params![token, Word(lost), Word(found), Word(State::There), term])?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Tables `instances` and `namespaces`: what is allocated.
 
+use model::NodeName;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -30,7 +31,7 @@ pub(crate) struct Instance {
     /// Bytes in a grain of that pool when it was allocated.
     pub granularity_bytes: u64,
     /// The node of each fragment, in order.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
     /// Of each fragment, in order, whether it is noted that it was made; none that is not noted was.
     pub made: Vec<bool>,
     /// Its namespaces, in the script's order.
@@ -157,9 +158,9 @@ const PRIVATE_FIRST: u32 = 16;
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(String, u32)>> {
+pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(NodeName, u32)>> {
     let mut query = tx.prepare("SELECT node, id FROM private_namespaces WHERE token = ?1 ORDER BY id")?;
-    let rows = query.query_map([token], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = query.query_map([token], |row| Ok((row.get::<_, Word<NodeName>>(0)?.0, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -170,12 +171,12 @@ pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Ve
 pub(crate) fn add_private_namespaces(
     tx: &Transaction<'_>,
     token: &str,
-    nodes: &[String],
-) -> Result<Vec<(String, u32)>> {
+    nodes: &[NodeName],
+) -> Result<Vec<(NodeName, u32)>> {
     let sql = "INSERT OR IGNORE INTO private_namespaces (token, node, id)
          SELECT ?1, ?2, COALESCE(MAX(id) + 1, ?3) FROM private_namespaces WHERE token = ?1";
     for node in nodes {
-        tx.execute(sql, params![token, node, PRIVATE_FIRST])?;
+        tx.execute(sql, params![token, Word(node), PRIVATE_FIRST])?;
     }
     private_namespaces(tx, token)
 }

@@ -1,8 +1,10 @@
 //! Table `leftovers`: what was to be taken from a node that did not answer, or told it. That is done when it is back.
 
+use model::NodeName;
 use rusqlite::{Transaction, params};
 
 use super::Result;
+use super::text::Word;
 
 /// What is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leftover {
     /// The node.
-    pub node: String,
+    pub node: NodeName,
     /// What it is.
     pub kind: Kind,
     /// The node's name for it.
@@ -34,8 +36,8 @@ pub(crate) struct Leftover {
 
 impl Leftover {
     /// A fragment of an instance.
-    pub(crate) fn fragment(node: &str, instance: &str) -> Leftover {
-        Leftover { node: node.to_owned(), kind: Kind::Fragment, id: instance.to_owned() }
+    pub(crate) fn fragment(node: &NodeName, instance: &str) -> Leftover {
+        Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.to_owned() }
     }
 }
 
@@ -60,7 +62,7 @@ pub(crate) fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
     let Leftover { node, kind, id } = leftover;
     tx.execute(
         "INSERT OR IGNORE INTO leftovers (node, kind, id) VALUES (?1, ?2, ?3)",
-        params![node, kind.word(), id],
+        params![Word(node), kind.word(), id],
     )?;
     Ok(())
 }
@@ -80,7 +82,7 @@ pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
             "unaware" => Kind::Unaware,
             _ => Kind::Stage,
         };
-        Ok(Leftover { node: row.get(0)?, kind, id: row.get(2)? })
+        Ok(Leftover { node: row.get::<_, Word<NodeName>>(0)?.0, kind, id: row.get(2)? })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
@@ -92,7 +94,7 @@ pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
 pub(crate) fn is_noted(tx: &Transaction<'_>, leftover: &Leftover) -> Result<bool> {
     let Leftover { node, kind, id } = leftover;
     let mut query = tx.prepare("SELECT 1 FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3")?;
-    Ok(query.exists(params![node, kind.word(), id])?)
+    Ok(query.exists(params![Word(node), kind.word(), id])?)
 }
 
 /// Forgets one: it is gone.
@@ -103,7 +105,7 @@ pub(crate) fn delete(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
     let Leftover { node, kind, id } = leftover;
     tx.execute(
         "DELETE FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3",
-        params![node, kind.word(), id],
+        params![Word(node), kind.word(), id],
     )?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Table `nodes`: the nodes of a cluster, as they registered, and which are drained.
 
+use model::NodeName;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use wire::control::{NodeRole, RegisterNode};
 
 use super::Result;
+use super::text::Word;
 
 /// A node that registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
          ON CONFLICT DO UPDATE SET storage = ?2, compute = ?3, address = ?4, pool = ?5, capacity_bytes = ?6,
          mount_root = ?7, version = ?8",
         params![
-            node.name,
+            Word(&node.name),
             has(NodeRole::Storage),
             has(NodeRole::Compute),
             node.address,
@@ -36,16 +38,20 @@ pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
             node.version,
         ],
     )?;
-    Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [&node.name], read)?)
+    Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [Word(&node.name)], read)?)
 }
 
 /// Sets or clears why a node gets nothing new. `None`: there is no such node.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_drained(tx: &Transaction<'_>, name: &str, drained: Option<&str>) -> Result<Option<Known>> {
-    tx.execute("UPDATE nodes SET drained = ?2 WHERE name = ?1", params![name, drained])?;
-    Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [name], read).optional()?)
+pub(crate) fn set_drained(
+    tx: &Transaction<'_>,
+    name: &NodeName,
+    drained: Option<&str>,
+) -> Result<Option<Known>> {
+    tx.execute("UPDATE nodes SET drained = ?2 WHERE name = ?1", params![Word(name), drained])?;
+    Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [Word(name)], read).optional()?)
 }
 
 /// Every node.
@@ -61,9 +67,9 @@ pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Known>> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn delete(tx: &Transaction<'_>, name: &str) -> Result<()> {
-    tx.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
-    tx.execute("DELETE FROM leftovers WHERE node = ?1", [name])?;
+pub(crate) fn delete(tx: &Transaction<'_>, name: &NodeName) -> Result<()> {
+    tx.execute("DELETE FROM nodes WHERE name = ?1", [Word(name)])?;
+    tx.execute("DELETE FROM leftovers WHERE node = ?1", [Word(name)])?;
     Ok(())
 }
 
@@ -77,7 +83,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
     }
     let pool: String = row.get("pool")?;
     let registration = RegisterNode {
-        name: row.get("name")?,
+        name: row.get::<_, Word<NodeName>>("name")?.0,
         roles: has,
         address: row.get("address")?,
         pool: (!pool.is_empty()).then_some(pool),

@@ -1,10 +1,10 @@
-//! Enumerations, and what has several fields, as SQLite text.
+//! Enumerations and names, and what has several fields, as SQLite text.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// An enumeration whose values serialise to one word each, as that word.
+/// A name, or an enumeration whose values serialise to one word each: as that word.
 pub(super) struct Word<T>(pub T);
 
 impl<T: Serialize> ToSql for Word<T> {

@@ -88,7 +88,7 @@ async fn note_mounts<S: Site>(app: &App<S>, asked: &mut [Transfer]) -> Result<()
     let Some(first) = asked.first() else { return Ok(()) };
     let node = specification::node_of(app, first).await?;
     let paths: Vec<_> = asked.iter().map(|one| one.pfs_path.clone()).collect();
-    let found = specification::mounts_of(app, node.as_deref(), &paths).await;
+    let found = specification::mounts_of(app, node.as_ref(), &paths).await;
     asked.iter_mut().zip(found).for_each(|(one, mount)| one.pfs_mount = mount);
     Ok(())
 }

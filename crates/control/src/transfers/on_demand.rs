@@ -92,7 +92,7 @@ pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<
 /// Has the node of a transfer forget what it kept of it for another try.
 async fn forget_at_node<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
     let Some((left, error)) = runner::discard(app, transfer).await? else { return Ok(()) };
-    tracing::warn!(id = left.id, node = left.node, %error, "a node has not forgotten a stage");
+    tracing::warn!(id = left.id, node = ?left.node, %error, "a node has not forgotten a stage");
     if app.site.cluster().is_none() {
         return Ok(());
     }

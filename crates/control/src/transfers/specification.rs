@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, Owner, StagePair};
@@ -26,7 +27,7 @@ use crate::state::transfers::{self, Transfer};
 /// What one worker copies, and where it runs.
 pub(super) struct Order {
     /// The node.
-    pub node: String,
+    pub node: NodeName,
     /// What it is told.
     pub spec: StageSpec,
     /// The session that the transfers go with.
@@ -44,7 +45,7 @@ pub(super) async fn of<S: Site>(
 ) -> Result<Order, ApiError> {
     let first = &transfers[0];
     let (session, described) = buffer_of(app, first).await?;
-    let node = node_in(&described.instance).unwrap_or_default().to_owned();
+    let node = node_in(&described.instance).cloned().unwrap_or_default();
     let addresses = target::addresses(app, &described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
     let shown = first.untouched();
@@ -111,21 +112,24 @@ async fn buffer_of<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(Sessio
 ///
 /// # Errors
 /// The buffer is not there.
-pub(super) async fn node_of<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<Option<String>, ApiError> {
+pub(super) async fn node_of<S: Site>(
+    app: &App<S>,
+    transfer: &Transfer,
+) -> Result<Option<NodeName>, ApiError> {
     let (_, described) = buffer_of(app, transfer).await?;
-    Ok(node_in(&described.instance).map(str::to_owned))
+    Ok(node_in(&described.instance).cloned())
 }
 
 /// The node that copies from and to an instance: it has its metadata.
-fn node_in(instance: &Instance) -> Option<&str> {
-    instance.nodes.first().map(String::as_str)
+fn node_in(instance: &Instance) -> Option<&NodeName> {
+    instance.nodes.first()
 }
 
 /// The node that a transfer is, or was, copied by, and that node's name for it. `None`: the buffer is gone.
 pub(super) fn place_of(
     tx: &rusqlite::Transaction<'_>,
     transfer: &Transfer,
-) -> state::Result<Option<(String, String)>> {
+) -> state::Result<Option<(NodeName, String)>> {
     let session = sessions::find(tx, &transfer.token)?;
     let instance = instances::find(tx, transfer.holder())?;
     Ok(session
@@ -139,7 +143,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// What these paths are on at a node; `None` where that cannot be told now.
 pub(super) async fn mounts_of<S: Site>(
     app: &App<S>,
-    node: Option<&str>,
+    node: Option<&NodeName>,
     paths: &[PathBuf],
 ) -> Vec<Option<PfsMount>> {
     let unknown = || vec![None; paths.len()];
@@ -147,11 +151,11 @@ pub(super) async fn mounts_of<S: Site>(
     match tokio::time::timeout(WITHIN, app.site.pfs_mounts(node, paths)).await {
         Ok(Ok(found)) if found.len() == paths.len() => found,
         Ok(Err(error)) => {
-            tracing::warn!(node, %error, "what is mounted for transfers is not known");
+            tracing::warn!(?node, %error, "what is mounted for transfers is not known");
             unknown()
         }
         _ => {
-            tracing::warn!(node, "what is mounted for transfers is not known: the node does not say");
+            tracing::warn!(?node, "what is mounted for transfers is not known: the node does not say");
             unknown()
         }
     }
@@ -163,7 +167,7 @@ pub(super) async fn mounts_of<S: Site>(
 /// The database's.
 async fn noted_mounts<S: Site>(
     app: &App<S>,
-    node: Option<&str>,
+    node: Option<&NodeName>,
     transfers: &[Transfer],
 ) -> Result<Vec<PfsMount>, ApiError> {
     let (known, unknown): (Vec<&Transfer>, Vec<&Transfer>) =
@@ -194,7 +198,7 @@ pub(super) async fn note_mounts<S: Site>(app: &App<S>, stages: &[Transfer]) {
     for stage in stages.iter().filter(ahead) {
         let node = node_of(app, stage).await;
         let noted = match node {
-            Ok(node) => noted_mounts(app, node.as_deref(), std::slice::from_ref(stage)).await.map(drop),
+            Ok(node) => noted_mounts(app, node.as_ref(), std::slice::from_ref(stage)).await.map(drop),
             Err(error) => Err(error),
         };
         if let Err(error) = noted {

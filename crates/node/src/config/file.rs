@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use daemon::config::ConfigError;
+use model::NodeName;
 use model::size;
 use serde::Deserialize;
 use wire::control::NodeRole;
@@ -141,6 +142,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         munge_socket: some(&file.munge_socket).map(PathBuf::from),
         metrics: some(&file.metrics),
     };
+    // Control checks it when it registers.
+    let name = NodeName::unchecked(name);
     Ok(Config { folder, name, roles: file.roles, cluster: Some(cluster) })
 }
 

@@ -231,7 +231,7 @@ impl Errand {
     fn drain(&self) -> anyhow::Result<Option<(PathBuf, Vec<String>)>> {
         if let Some(drain) = &self.spec.drain {
             let to = drain.to.to_string_lossy();
-            let words = ["--to", &*to, "--session", &drain.session, "--host", &self.setting.node];
+            let words = ["--to", &*to, "--session", &drain.session, "--host", self.setting.node.as_str()];
             let mut words = words.map(str::to_owned).to_vec();
             let job = drain.slurm_job.iter().flat_map(|job| ["--slurm-job".to_owned(), job.clone()]);
             words.extend(job);

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use model::NodeName;
 use wire::control::Owner;
 
 use super::*;
 
 fn locals(dir: &Path) -> Arc<Locals> {
     let setting = Setting {
-        node: "n1".into(),
+        node: NodeName::literal("n1"),
         folder: dir.join("locals"),
         kind: Kind::Image,
         mount_root: dir.join("mnt"),

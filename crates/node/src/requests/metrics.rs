@@ -17,11 +17,11 @@ pub(super) async fn metrics(State(node): State<Arc<Node>>) -> Result<Metrics, Re
 
 fn describe(health: &NodeHealth) -> Metrics {
     let mut metrics = Metrics::new("node");
-    let node = || ("node", health.name.clone());
+    let node = || ("node", health.name.to_string());
     let each_fragment = |value: fn(&wire::node::FragmentStatus) -> u64| {
         let numbers = health.fragments.iter().map(move |fragment| {
             (
-                vec![("node", health.name.clone()), ("instance", fragment.instance.clone())],
+                vec![("node", health.name.to_string()), ("instance", fragment.instance.clone())],
                 number(value(fragment)),
             )
         });

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::Side;
 use wire::data::{Connection, Stream};
 use wire::mover::{Answer, Order};
@@ -29,7 +29,7 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// A mover.
 pub(crate) struct Link {
-    pub(super) node: String,
+    pub(super) node: NodeName,
     pub(super) fragment: FragmentIndex,
     /// What its parts are called, as `m2-`.
     pub(super) name: String,

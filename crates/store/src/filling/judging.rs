@@ -122,7 +122,7 @@ impl Filling<'_> {
             return self.take(objects, ino, &there, true);
         }
         let node = self.mirror.place().node();
-        tracing::error!(%ino, node, "an object is gone, and its mirror may lack changes: it is lost");
+        tracing::error!(%ino, ?node, "an object is gone, and its mirror may lack changes: it is lost");
         let was = if there.size == 0 { UNKNOWN_BYTES } else { there.size };
         objects.keeper().lost.add(ino, was)?;
         doubts.forget(ino);
@@ -167,8 +167,12 @@ impl Filling<'_> {
         if differs {
             objects.keeper().count_repairs(1);
             let (object, from) = (objects.path(ino), self.mirror.place().node());
-            let object = object.display();
-            tracing::warn!(%ino, %object, from, "an object in doubt was damaged, and was repaired from its other copy");
+            tracing::warn!(
+                %ino,
+                object = %object.display(),
+                ?from,
+                "an object in doubt was damaged, and was repaired from its other copy"
+            );
         }
         Ok(())
     }

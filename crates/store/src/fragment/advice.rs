@@ -54,7 +54,7 @@ impl FragmentError {
             FragmentError::Newer(_) => {
                 "install the Forebay that wrote it, or a newer one, and start the node again".into()
             }
-            FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
+            FragmentError::Restore(RestoreError::Here { .. } | RestoreError::Itself { .. }) => LOOK_AT_THE_DISK.into(),
             FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
                 "look into the kernel's log and at the disk; where the file stays unreadable, and the buffer has several nodes, \
                  move it aside and start the node again: its copy takes its place"
@@ -78,13 +78,15 @@ mod tests {
     use std::io;
     use std::path::PathBuf;
 
+    use model::NodeName;
+
     use super::*;
 
     #[test]
     fn what_to_do_about_a_lost_log_depends_on_whether_its_copy_may_still_come() {
         let lost = || LogError::Damaged { path: PathBuf::from("meta.log"), offset: 9 };
         let copy = |asked_again| {
-            let (node, why) = ("n1".to_owned(), "connection refused".to_owned());
+            let (node, why) = (NodeName::literal("n1"), "connection refused".to_owned());
             FragmentError::Copy { lost: lost(), node, why, asked_again }
         };
         assert!(copy(true).advice().contains("start node n1"), "{}", copy(true).advice());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::stripe::Layout;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use rustix::io::Errno;
 use wire::node::{
     Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
@@ -76,9 +76,9 @@ fn located(damage: Damage, fragment: &Fragment, layout: Layout, part: FragmentIn
 }
 
 /// The name of this node, as the instance's others know it.
-fn own_name(fragment: &Fragment) -> String {
+fn own_name(fragment: &Fragment) -> NodeName {
     let spec = fragment.spec();
-    spec.peers.get(spec.index.place()).map_or_else(String::new, |own| own.node.clone())
+    spec.peers.get(spec.index.place()).map_or_else(NodeName::default, |own| own.node.clone())
 }
 
 /// The paths of (namespace, inode) whose namespaces have their home here.
@@ -149,7 +149,7 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         for index in shard.peers().all() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
                 let why = format!("its objects cannot be listed: {}", io::Error::from(errno));
-                report.unseen.push(unseen(index, shard.peers().name(index).to_owned(), why));
+                report.unseen.push(unseen(index, shard.peers().name(index), why));
             }
         }
     }
@@ -172,7 +172,7 @@ fn may_remove(fragment: &Fragment, shard: &Shard, report: &mut FsckReport) -> bo
     false
 }
 
-fn unseen(part: FragmentIndex, node: String, why: String) -> PartTrouble {
+fn unseen(part: FragmentIndex, node: NodeName, why: String) -> PartTrouble {
     PartTrouble { part, why, advice: format!("look into the log of forebay-node on {node}"), node }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
+use model::NodeName;
 use wire::node::{CopyStatus, FragmentSpec};
 
 use super::folders::places;
@@ -12,7 +13,11 @@ use crate::verifier::Verifier;
 impl Fragment {
     /// How the metadata that has its home here is kept on another node.
     pub(super) fn copies(&self) -> Vec<CopyStatus> {
-        let home = self.spec.peers.get(self.spec.index.place()).map_or(String::new(), |own| own.node.clone());
+        let home = self
+            .spec
+            .peers
+            .get(self.spec.index.place())
+            .map_or_else(NodeName::default, |own| own.node.clone());
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         let copy_of = |(id, namespace): (&u32, &Namespace)| {
             let behind = namespace.shard.as_ref()?.copy()?;

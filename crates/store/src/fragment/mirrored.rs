@@ -102,12 +102,13 @@ impl Fragment {
 
     /// How its objects are kept on another node.
     pub(super) fn mirrors(&self) -> Vec<MirrorStatus> {
-        let node = self.spec.peers.get(self.spec.index.place()).map_or("", |own| own.node.as_str());
+        let own = self.spec.peers.get(self.spec.index.place());
+        let node = own.map(|own| own.node.clone()).unwrap_or_default();
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         let mirror_of = |(id, namespace): (&u32, &Namespace)| {
             let kept = namespace.replica.as_ref().map_or(0, |replica| replica.objects().keeper().repairs());
             let repaired = namespace.objects.keeper().repairs() + kept;
-            Some(MirrorStatus { repaired, ..namespace.objects.mirror()?.status(*id, node) })
+            Some(MirrorStatus { repaired, ..namespace.objects.mirror()?.status(*id, &node) })
         };
         let mut mirrors: Vec<MirrorStatus> = namespaces.iter().filter_map(mirror_of).collect();
         mirrors.sort_by_key(|mirror| mirror.namespace);

@@ -155,10 +155,8 @@ fn meant_elsewhere(
     let key = Key::from_hex(&spec.key).filter(|_| namespace.home != spec.index);
     let Some(key) = key else { return Ok(Vec::new()) };
     let peers = Peers::new(spec, namespace.id, key, terms);
-    let away = |errno: Errno| RestoreError::HomeAway {
-        node: peers.name(namespace.home).to_owned(),
-        cause: errno.into(),
-    };
+    let away =
+        |errno: Errno| RestoreError::HomeAway { node: peers.name(namespace.home), cause: errno.into() };
     all(|after| peers.meant(namespace.home, after)).map_err(away)
 }
 
@@ -169,7 +167,7 @@ fn meant_elsewhere(
 /// anything of it, or what other nodes have of it says so: beyond that its length alone may be what it was before.
 ///
 /// # Errors
-/// [`RestoreError::Here`].
+/// [`RestoreError::Itself`].
 pub fn note_own_lost(folder: &Path, fragment: &Fragment, had_mirror: bool) -> Result<(), RestoreError> {
     let spec = fragment.spec();
     for (id, namespace) in fragment.all_namespaces() {
@@ -202,7 +200,7 @@ fn all<E>(mut page: impl FnMut(Ino) -> Result<Vec<(Ino, u64)>, E>) -> Result<Vec
 }
 
 fn here(cause: io::Error) -> RestoreError {
-    RestoreError::Here { node: "of the fragment itself".into(), cause }
+    RestoreError::Itself { cause }
 }
 
 /// Where it is noted which of a namespace's objects are lost.

@@ -7,12 +7,12 @@
 use std::fmt::Debug;
 use std::io;
 
-use model::Ino;
+use model::{Ino, NodeName};
 
 /// Another copy of the same objects.
 pub trait OtherCopy: Debug + Send + Sync {
     /// The node that it is on.
-    fn node(&self) -> String;
+    fn node(&self) -> NodeName;
 
     /// Reads an object of it; fewer bytes at the object's end.
     ///

@@ -78,7 +78,7 @@ impl Mirror {
         tracing::error!(
             %ino,
             path = %path.display(),
-            node,
+            ?node,
             why,
             "the node with the mirror of an object in doubt cannot be waited for: until it is back, this one and \
              others whose checksums were lost are used as they are, which may not be what was written"

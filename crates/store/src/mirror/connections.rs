@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Instant;
 
-use model::Ino;
+use model::{Ino, NodeName};
 use rustix::io::Errno;
 
 use super::link::{Link, is_silence, told};
@@ -14,7 +14,7 @@ use super::{Mirror, POISON, SILENT_MAX, Way};
 use crate::integrity::other::{NotRead, OtherCopy};
 
 impl OtherCopy for Mirror {
-    fn node(&self) -> String {
+    fn node(&self) -> NodeName {
         self.place.node()
     }
 

@@ -103,7 +103,7 @@ impl Mirror {
                 return;
             }
             tracing::info!(
-                node = self.place.node(),
+                node = ?self.place.node(),
                 "the mirror of this part of a buffer is up to date again"
             );
         }

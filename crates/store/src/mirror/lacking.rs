@@ -65,7 +65,7 @@ impl Mirror {
             let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
             tracing::warn!(
                 path = %self.notes.path_of("").display(),
-                node = self.place.node(),
+                node = ?self.place.node(),
                 why,
                 "the node with the mirror of this part of a buffer cannot be waited for: what is written is on this \
                  node only until the mirror is up to date again"

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use model::Ino;
+use model::{Ino, NodeName};
 
 use super::link::Link;
 use crate::integrity::other::{NotRead, OtherCopy};
@@ -39,7 +39,7 @@ impl Primary {
 }
 
 impl OtherCopy for Primary {
-    fn node(&self) -> String {
+    fn node(&self) -> NodeName {
         self.place.node()
     }
 

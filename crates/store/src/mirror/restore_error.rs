@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use model::NodeName;
+
 /// Why the objects are not there.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
@@ -10,7 +12,7 @@ pub enum RestoreError {
     #[error("the mirror on node {node} cannot be read: {cause}; it is tried again until it can")]
     Away {
         /// Where the mirror is.
-        node: String,
+        node: NodeName,
         /// Why not.
         cause: io::Error,
     },
@@ -18,7 +20,7 @@ pub enum RestoreError {
     #[error("which files are lost cannot be asked of node {node}: {cause}; it is tried again until it can")]
     HomeAway {
         /// The namespace's home.
-        node: String,
+        node: NodeName,
         /// Why not.
         cause: io::Error,
     },
@@ -28,7 +30,7 @@ pub enum RestoreError {
     )]
     Lacking {
         /// Where the mirror is.
-        node: String,
+        node: NodeName,
     },
     /// What is here is older than the mirror, and does not give its place to it.
     #[error(
@@ -37,7 +39,7 @@ pub enum RestoreError {
     )]
     Older {
         /// Where the mirror is.
-        node: String,
+        node: NodeName,
     },
     /// What is here has what the mirror lacks, and is noted to give its place to it all the same.
     #[error(
@@ -46,7 +48,7 @@ pub enum RestoreError {
     )]
     Alone {
         /// Where the mirror is.
-        node: String,
+        node: NodeName,
         /// Where that is noted.
         note: PathBuf,
     },
@@ -54,7 +56,13 @@ pub enum RestoreError {
     #[error("cannot restore from the mirror on node {node}: {cause}")]
     Here {
         /// Where the mirror is.
-        node: String,
+        node: NodeName,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// Something of the fragment itself failed.
+    #[error("cannot restore what was lost here of a part of a buffer: {cause}")]
+    Itself {
         /// Why not.
         cause: io::Error,
     },

@@ -1,6 +1,6 @@
 //! A mirror that is away.
 
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, Missing, StorageAddress};
@@ -11,7 +11,11 @@ use crate::terms::Terms;
 
 /// The mirror of a fragment, on a node that nobody reaches; what is noted of it is in `notes`.
 fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
-    let peer = |node: &str| StorageAddress { node: node.into(), tcp: "127.0.0.1:1".into(), unix: None };
+    let peer = |node: &str| StorageAddress {
+        node: NodeName::unchecked(node),
+        tcp: "127.0.0.1:1".into(),
+        unix: None,
+    };
     let spec = FragmentSpec {
         instance: "i1".into(),
         index: FragmentIndex(0),

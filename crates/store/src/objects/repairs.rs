@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use model::Ino;
+use model::{Ino, NodeName};
 
 use super::{Object, Objects};
 use crate::extents::BLOCK_BYTES;
@@ -144,10 +144,10 @@ impl Objects {
 
     /// Says what was repaired.
     pub fn tell_repaired(&self, ino: Ino, fault: &Fault) {
-        let node = self.other.as_ref().map_or_else(String::new, |other| other.node());
+        let from = self.other.as_ref().map_or_else(NodeName::default, |other| other.node());
         let (object, what) = (self.path(ino), fault.described());
         let object = object.display();
-        tracing::warn!(%ino, %object, what, from = node, "an object was damaged, and was repaired from its other copy");
+        tracing::warn!(%ino, %object, what, ?from, "an object was damaged, and was repaired from its other copy");
     }
 
     /// Whether they have another copy.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use model::{Ino, SessionId};
+use model::{Ino, NodeName, SessionId};
 
 use super::*;
 use crate::integrity::other::NotRead;
@@ -202,8 +202,8 @@ impl OtherCopy for Elsewhere {
         Ok(vec![7; len as usize])
     }
 
-    fn node(&self) -> String {
-        "n1".into()
+    fn node(&self) -> NodeName {
+        NodeName::literal("n1")
     }
 }
 

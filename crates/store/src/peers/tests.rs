@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
+use model::NodeName;
 use model::stripe::Layout;
 use wire::control::{Owner, VolumeKind};
 use wire::node::{Missing, NamespaceSpec};
@@ -14,7 +15,7 @@ use crate::server::Server;
 fn a_change_does_not_wait_for_a_list() {
     let folder = tempfile::tempdir().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = |node: &str, tcp: String| StorageAddress { node: node.into(), tcp, unix: None };
+    let peer = |node: &str, tcp: String| StorageAddress { node: NodeName::unchecked(node), tcp, unix: None };
     let peers = vec![peer("n0", "127.0.0.1:1".into()), peer("n1", tcp.local_addr().unwrap().to_string())];
     let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
     let spec = FragmentSpec {
@@ -29,7 +30,7 @@ fn a_change_does_not_wait_for_a_list() {
         missing: Missing::Made,
         ..FragmentSpec::default()
     };
-    let server = Server::open(folder.path().join("n1"), "n1".into()).unwrap();
+    let server = Server::open(folder.path().join("n1"), NodeName::literal("n1")).unwrap();
     server.listen(tcp, UnixListener::bind(folder.path().join("n1.sock")).unwrap()).unwrap();
     server.create_fragment(&spec).unwrap();
     let terms = Terms::open(folder.path(), 0.into(), 0).unwrap();

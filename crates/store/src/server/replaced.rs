@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus};
 
@@ -114,7 +114,7 @@ impl Server {
 }
 
 /// What helps where control takes what is here for the part all the same. Only a node that is away can be given up.
-fn advice(node: &str) -> String {
+fn advice(node: &NodeName) -> String {
     format!(
         "where its folder was put back from an old copy, put the newer one back; where another node has the part, stop \
          forebay-node on {node}, then `forebay node lost {node}`, as an operator, has the buffer go on over that one"

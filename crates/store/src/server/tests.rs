@@ -1,7 +1,7 @@
 //! Fragments come, go and are there again, without a client.
 
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use wire::control::{ErrorCode, Owner};
 use wire::node::{FragmentSpec, NamespaceSpec};
 
@@ -38,21 +38,21 @@ fn namespaces_are_added_to_a_fragment_and_are_there_after_a_restart() {
         let fragment = server.fragment("i1").unwrap();
         [0, 16, 17].map(|id| fragment.namespace(id).is_some_and(|namespace| namespace.shard.is_some()))
     };
-    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     server.create_fragment(&spec(&[0])).unwrap();
     assert_eq!(has(&server), [true, false, false]);
     server.create_fragment(&spec(&[0, 16])).unwrap();
     server.create_fragment(&spec(&[0, 17])).unwrap();
     assert_eq!(has(&server), [true, true, true]);
     server.shutdown();
-    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     assert_eq!(has(&server), [true, true, true]);
 }
 
 #[test]
 fn a_fragment_that_is_still_starting_is_no_success() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     let status = server.create_fragment(&spec(&[0])).unwrap();
     server.slots().insert("i1".into(), Slot::Starting(status));
     let error = server.create_fragment_within(Duration::ZERO, &spec(&[0])).unwrap_err();
@@ -62,15 +62,16 @@ fn a_fragment_that_is_still_starting_is_no_success() {
 #[test]
 fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     server.create_fragment(&spec(&[0])).unwrap();
     let folder = dir.path().join("i1");
     due::note(&folder, Due::Everything).unwrap();
     let terms = server.terms(&folder, &spec(&[0])).unwrap();
     let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap().unwrap();
     server.delete_fragment("i1").unwrap();
-    let away = || RestoreError::Away { node: "n1".into(), cause: std::io::ErrorKind::TimedOut.into() };
-    for taken in [Ok(()), Err(away()), Err(RestoreError::Lacking { node: "n1".into() })] {
+    let away =
+        || RestoreError::Away { node: NodeName::literal("n1"), cause: std::io::ErrorKind::TimedOut.into() };
+    for taken in [Ok(()), Err(away()), Err(RestoreError::Lacking { node: NodeName::literal("n1") })] {
         assert!(server.taken(&starting, taken), "there is nothing to be fetched again");
         assert!(server.status_of("i1").is_none(), "it came back");
     }
@@ -79,7 +80,7 @@ fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back()
 #[test]
 fn a_fragment_of_another_buffer_with_the_same_id_is_neither_used_nor_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || Server::open(dir.path().into(), "n0".into()).unwrap();
+    let open = || Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     let server = open();
     let theirs = spec(&[0]);
     server.create_fragment(&theirs).unwrap();
@@ -107,7 +108,7 @@ fn fragments_start_while_others_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join(".removing-i2/objects")).unwrap();
     std::fs::create_dir_all(dir.path().join(".making-i3")).unwrap();
-    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n0")).unwrap();
     let i4 = FragmentSpec { instance: "i4".into(), ..spec(&[0]) };
     server.create_fragment(&i4).unwrap();
     // As long as somebody removes objects.

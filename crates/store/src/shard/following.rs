@@ -47,7 +47,7 @@ impl Shard {
             return Ok(());
         }
         tracing::warn!(
-            node = self.peers.name(fragment),
+            node = ?self.peers.name(fragment),
             files = inos.len(),
             others = all,
             "another storage node has lost what it had not synced: files that were cut off are as long as the nodes have them"

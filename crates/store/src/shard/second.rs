@@ -81,7 +81,7 @@ struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// The node that keeps it.
-    pub node: String,
+    pub node: model::NodeName,
     /// All that a sync confirmed is on both nodes.
     pub whole: bool,
     /// All that a sync confirmed is in the copy, wherever that is.
@@ -187,7 +187,7 @@ impl Second {
         let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
         tracing::warn!(
             path = %self.path().display(),
-            node = self.place.node(),
+            node = ?self.place.node(),
             why,
             "the node with the second copy of the metadata log cannot be waited for: changes are confirmed with one copy until it \
              has all of the log again"
@@ -211,7 +211,7 @@ impl Second {
                 Ok(()) => {
                     progress.noted = false;
                     let (path, node) = (self.path(), self.place.node());
-                    tracing::info!(path = %path.display(), node, "the metadata log has two copies again");
+                    tracing::info!(path = %path.display(), ?node, "the metadata log has two copies again");
                 }
                 Err(error) => {
                     let path = self.path();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,7 @@ pub struct Setup {
     pub capacity: Option<String>,
     /// Where the job may come to run. A guess of the workload manager's: [`PreRun::hosts`] decides.
     #[serde(default)]
-    pub hosts: Vec<String>,
+    pub hosts: Vec<NodeName>,
 }
 
 /// The [`Setup::caller`] of a person's own command.
@@ -121,7 +122,7 @@ pub struct PreRun {
     pub mountpoint: Option<PathBuf>,
     /// The nodes of the job, by name. Empty: the local node.
     #[serde(default)]
-    pub hosts: Vec<String>,
+    pub hosts: Vec<NodeName>,
     /// Other mounts of the same namespace are to be possible beside this one: then it keeps nothing for itself.
     #[serde(default)]
     pub shared: bool,

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use model::NodeName;
 use serde::{Deserialize, Serialize};
 
 use crate::node::PartFiles;
@@ -34,7 +35,7 @@ pub struct Damaged {
     /// Its session.
     pub token: String,
     /// The nodes that hold its fragments now, in order.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
     /// Files that had data there.
     #[serde(flatten)]
     pub files: PartFiles,
@@ -49,7 +50,7 @@ pub struct Moved {
     /// Its session.
     pub token: String,
     /// The nodes that hold its fragments now, in order.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
 }
 
 /// A buffer that lacks what a lost node had.
@@ -65,7 +66,7 @@ pub struct AtRisk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenUp {
     /// The node.
-    pub node: String,
+    pub node: NodeName,
     /// Where it is there.
     pub path: PathBuf,
 }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use model::NodeName;
 use serde::{Deserialize, Serialize};
 
 /// One node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Its name.
-    pub name: String,
+    pub name: NodeName,
     /// Whether it answers.
     pub online: bool,
     /// Why not, or the last thing that went wrong.
@@ -53,7 +54,7 @@ pub enum NodeRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterNode {
     /// Its name: the workload manager's name of that host.
-    pub name: String,
+    pub name: NodeName,
     /// What it does.
     pub roles: Vec<NodeRole>,
     /// Where its API is reached: `host:port`, or the absolute path of a unix socket on control's machine.

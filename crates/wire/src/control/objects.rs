@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use model::NodeName;
 use model::phase::AccessMode;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +103,7 @@ pub struct SessionObject {
     /// Seconds since 1970.
     pub created_unix: u64,
     /// The compute nodes of its job, once known.
-    pub hosts: Vec<String>,
+    pub hosts: Vec<NodeName>,
     /// Quarantined, with data that is still owed: a workload manager must not be told of it, as it has forgotten it.
     pub quarantined: bool,
     /// Whether it is a persistent buffer.
@@ -183,7 +184,7 @@ pub struct ActivationObject {
     /// The configuration.
     pub configuration: u64,
     /// The compute node.
-    pub node: String,
+    pub node: NodeName,
     /// Where; no trailing slash.
     pub mountpoint: PathBuf,
 }
@@ -202,7 +203,7 @@ pub struct FragmentObject {
     /// Bytes in a grain of its pool.
     pub granularity_bytes: u64,
     /// The storage node.
-    pub node: String,
+    pub node: NodeName,
 }
 
 #[cfg(test)]

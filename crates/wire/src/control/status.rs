@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::NodeName;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +116,7 @@ pub struct InstanceStatus {
     /// Bytes in use, as the storage nodes last reported.
     pub used_bytes: u64,
     /// The storage nodes that hold its fragments, in order.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
     /// Where the fragments' bytes live.
     pub volume: VolumeKind,
     /// Its access modes.
@@ -153,7 +154,7 @@ pub struct InstanceStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ActivationStatus {
     /// The compute node.
-    pub node: String,
+    pub node: NodeName,
     /// How the namespace is shared.
     pub access_mode: AccessMode,
     /// Where it is mounted; no trailing slash.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 
-use model::FragmentIndex;
+use model::{FragmentIndex, NodeName};
 
 use super::hello::Claim;
 use crate::node::StorageAddress;
@@ -123,6 +123,6 @@ pub fn with(text: &str, instance: &str, fragment: FragmentIndex, address: &Stora
 fn parse(line: &str) -> Option<(&str, FragmentIndex, StorageAddress)> {
     let mut words = line.split(' ');
     let (instance, fragment, node, tcp) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let address = StorageAddress { node: node.to_owned(), tcp: tcp.to_owned(), unix: None };
+    let address = StorageAddress { node: NodeName::unchecked(node), tcp: tcp.to_owned(), unix: None };
     Some((instance, fragment.parse().ok()?, address))
 }

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** what is said to be whole is on both nodes, as far as it was answered.
 
+use model::NodeName;
 use serde::{Deserialize, Serialize};
 
 /// The mirror of the objects that one fragment has of a namespace.
@@ -11,9 +12,9 @@ pub struct MirrorStatus {
     /// Which namespace.
     pub namespace: u32,
     /// The fragment's node.
-    pub node: String,
+    pub node: NodeName,
     /// The node that keeps the mirror.
-    pub mirror: String,
+    pub mirror: NodeName,
     /// Whether all that was answered is on both nodes.
     pub whole: bool,
     /// The mirror's node has noted which objects it lacks, if any, of all that was answered.
@@ -42,9 +43,9 @@ pub struct CopyStatus {
     /// Which namespace.
     pub namespace: u32,
     /// The node that the home shard is on.
-    pub home: String,
+    pub home: NodeName,
     /// The node that keeps the copy.
-    pub node: String,
+    pub node: NodeName,
     /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
     pub whole: bool,
     /// All that an `fsync` confirmed is in the copy, also while the other node is away.

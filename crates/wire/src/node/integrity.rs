@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use serde::{Deserialize, Serialize};
 
 use super::PartTrouble;
@@ -181,7 +181,7 @@ pub struct Damage {
     /// Where it ends. Where this is further away than in the object, only what is on this node is damaged in between.
     pub file_end: u64,
     /// The node that has the object.
-    pub node: String,
+    pub node: NodeName,
     /// The number of its fragment.
     pub part: FragmentIndex,
     /// What is wrong with these bytes, in words: they `do not match their checksums`.
@@ -194,7 +194,7 @@ pub struct Damage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stray {
     /// The node.
-    pub node: String,
+    pub node: NodeName,
     /// Where it is there.
     pub path: PathBuf,
 }

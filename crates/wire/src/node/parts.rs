@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, NodeName};
 use serde::{Deserialize, Serialize};
 
 use super::{CopyStatus, IntegrityStatus, MirrorStatus};
@@ -79,7 +79,7 @@ pub struct PartTrouble {
     /// Which part: the fragment's number.
     pub part: FragmentIndex,
     /// The node that has it.
-    pub node: String,
+    pub node: NodeName,
     /// Why.
     pub why: String,
     /// What to do next.

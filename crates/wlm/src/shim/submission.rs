@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use model::NodeName;
 use wire::control::Script;
 
 use super::answer::Answer;
@@ -52,10 +53,10 @@ fn text(path: &Path) -> Result<String, Answer> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn hosts(path: &Path) -> Result<Vec<String>, Answer> {
+pub(crate) fn hosts(path: &Path) -> Result<Vec<NodeName>, Answer> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Answer::failed(format!("read the job's nodes from {}: {error}", path.display())))?;
-    Ok(text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    Ok(text.lines().map(str::trim).filter(|name| !name.is_empty()).map(NodeName::unchecked).collect())
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ fn activations(objects: &Objects) -> Table {
             activation.state.to_string(),
             activation.session.to_string(),
             activation.configuration.to_string(),
-            activation.node.clone(),
+            activation.node.to_string(),
             activation.mountpoint.display().to_string(),
         ]
     });
@@ -145,7 +145,7 @@ fn fragments(objects: &Objects, units: Units) -> Table {
             fragment.instance.to_string(),
             units.size(fragment.capacity_bytes),
             units.size(fragment.granularity_bytes),
-            fragment.node.clone(),
+            fragment.node.to_string(),
         ]
     });
     Table::new("fragments", &["frag", "state", "inst", "capacity", "gran", "node"], rows)
@@ -155,7 +155,7 @@ fn nodes(objects: &Objects, units: Units) -> Table {
     let rows = objects.nodes.iter().map(|node| {
         let pool = objects.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
         vec![
-            node.name.clone(),
+            node.name.to_string(),
             node.pool.clone().unwrap_or_else(|| "-".into()),
             if node.online { "online" } else { "offline" }.into(),
             if node.drained.is_some() { "drain" } else { "fill" }.into(),

@@ -1,5 +1,6 @@
 //! What `forebay status` says of the second copies of a buffer's metadata.
 
+use model::NodeName;
 use wire::control::{InstanceStatus, NodeStatus};
 use wire::node::CopyStatus;
 
@@ -17,7 +18,7 @@ pub fn line(instance: &InstanceStatus, nodes: &[NodeStatus]) -> Option<String> {
 }
 
 fn of_copies(copies: &[CopyStatus], nodes: &[NodeStatus]) -> String {
-    let away = |name: &str| nodes.iter().any(|node| node.name == name && !node.online);
+    let away = |name: &NodeName| nodes.iter().any(|node| node.name == *name && !node.online);
     if let Some(silent) = copies.iter().find(|copy| away(&copy.home)) {
         let last = if silent.whole { "two copies" } else { "one copy only" };
         return format!("node {} does not answer; when it last did: {last}", silent.home);
@@ -47,14 +48,16 @@ fn of_copies(copies: &[CopyStatus], nodes: &[NodeStatus]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::NodeName;
+
     use super::*;
     use crate::fixtures;
 
     fn copy(namespace: u32, whole: bool, behind_bytes: u64) -> CopyStatus {
         CopyStatus {
             namespace,
-            home: "n0".into(),
-            node: "n1".into(),
+            home: NodeName::literal("n0"),
+            node: NodeName::literal("n1"),
             whole,
             confirmed: whole,
             alone: false,
@@ -67,12 +70,15 @@ mod tests {
 
     fn says(copies: &[CopyStatus], online: [bool; 2]) -> String {
         let instance = InstanceStatus {
-            nodes: vec!["n0".into(), "n1".into()],
+            nodes: vec![NodeName::literal("n0"), NodeName::literal("n1")],
             copies: copies.to_vec(),
             ..fixtures::session().instance.unwrap()
         };
-        let node =
-            |(name, online): (&str, bool)| NodeStatus { name: name.into(), online, ..NodeStatus::default() };
+        let node = |(name, online): (&str, bool)| NodeStatus {
+            name: NodeName::unchecked(name),
+            online,
+            ..NodeStatus::default()
+        };
         let nodes: Vec<NodeStatus> = ["n0", "n1"].into_iter().zip(online).map(node).collect();
         line(&instance, &nodes).unwrap()
     }

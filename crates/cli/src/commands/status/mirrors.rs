@@ -1,5 +1,6 @@
 //! What `forebay status` says of buffers whose files are kept on two nodes.
 
+use model::NodeName;
 use model::phase::Redundancy;
 use wire::control::{GivenUp, InstanceStatus};
 use wire::node::{MirrorStatus, PartTrouble};
@@ -37,7 +38,7 @@ fn of_copies(instance: &InstanceStatus) -> Vec<String> {
 }
 
 /// What a node still has that was given up for lost, and is back: one of this machine is made again at its own place.
-fn given_up(kept: &GivenUp, nodes: &[String]) -> [String; 2] {
+fn given_up(kept: &GivenUp, nodes: &[NodeName]) -> [String; 2] {
     let (node, path) = (&kept.node, kept.path.display());
     if nodes.contains(node) {
         return [
@@ -120,7 +121,7 @@ mod tests {
 
     fn mirror(whole: bool) -> MirrorStatus {
         let error = (!whole).then(|| "connection refused".to_owned());
-        let (node, mirror) = ("n0".into(), "n1".into());
+        let (node, mirror) = (NodeName::literal("n0"), NodeName::literal("n1"));
         MirrorStatus {
             namespace: 0,
             node,
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_a_node_keeps_that_was_given_up_is_said_with_how_to_be_rid_of_it() {
-        let kept = vec![GivenUp { node: "n9".into(), path: "/state/fragments/i1".into() }];
+        let kept = vec![GivenUp { node: NodeName::literal("n9"), path: "/state/fragments/i1".into() }];
         let told = lines(&InstanceStatus { given_up: kept, ..instance(vec![mirror(true)]) });
         assert_eq!(
             told[1],
@@ -168,7 +169,8 @@ mod tests {
     #[test]
     fn nobody_says_two_copies_of_what_is_damaged() {
         let (why, advice) = ("2 of its objects are damaged".into(), "write them anew".into());
-        let damaged = vec![PartTrouble { part: FragmentIndex(1), node: "n1".into(), why, advice }];
+        let damaged =
+            vec![PartTrouble { part: FragmentIndex(1), node: NodeName::literal("n1"), why, advice }];
         let whole = instance(vec![mirror(true), mirror(true)]);
         assert_eq!(
             lines(&InstanceStatus { damaged, ..whole }),

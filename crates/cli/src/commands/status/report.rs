@@ -231,7 +231,7 @@ mod tests {
                 free: 1024,
             }],
             nodes: vec![NodeStatus {
-                name: "n0".into(),
+                name: "n0".parse().unwrap(),
                 online: false,
                 last_error: Some("killed".into()),
                 ..NodeStatus::default()

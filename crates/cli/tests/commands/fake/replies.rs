@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::NodeName;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
     ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, Owner, Script, SessionStatus, Side,
@@ -21,7 +22,7 @@ pub fn job_summary() -> JobSummary {
 
 pub fn activation(buffer: &Path) -> ActivationStatus {
     ActivationStatus {
-        node: "n0".into(),
+        node: NodeName::literal("n0"),
         access_mode: AccessMode::Striped,
         mountpoint: buffer.into(),
         mounted: true,
@@ -63,7 +64,7 @@ fn instance() -> InstanceStatus {
         requested_bytes: 1 << 30,
         capacity_bytes: 1 << 30,
         used_bytes: 5,
-        nodes: vec!["n0".into()],
+        nodes: vec![NodeName::literal("n0")],
         volume: VolumeKind::Directory,
         access_modes: vec![AccessMode::Striped],
         pool: "local".into(),

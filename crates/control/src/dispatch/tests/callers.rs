@@ -4,6 +4,7 @@ use api::CallError;
 use axum::extract::Request as HttpRequest;
 use axum::middleware::{Next, from_fn};
 use daemon::client::Client;
+use model::NodeName;
 use serde_json::{Value, json};
 use server::{Caller, OpenTo};
 use tokio::sync::Notify;
@@ -143,7 +144,7 @@ async fn an_operator_drains_resumes_and_forgets_nodes() {
     let resumed: NodeStatus = admin.post("/v1/nodes/s3/resume", &json!({})).await.unwrap();
     assert_eq!(resumed.drained, None);
     assert_eq!(code(admin.delete::<Value>("/v1/nodes/s3").await), ErrorCode::NodeInUse);
-    it.site.world().silent.insert("s3".to_owned());
+    it.site.world().silent.insert(NodeName::literal("s3"));
     let _: Value = admin.delete("/v1/nodes/s3").await.unwrap();
     assert_eq!(code(admin.post::<_, Value>("/v1/nodes/s3/resume", &json!({})).await), ErrorCode::NoSuchNode);
     let wrong = json!({"name": "../x", "roles": [], "address": "", "pool": null,

@@ -5,6 +5,7 @@ use crate::leftovers;
 use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 use crate::state::leftovers::all;
 use crate::state::nodes::Known;
+use model::NodeName;
 use wire::control::{ErrorCode, NodeRole, RegisterNode};
 
 const JOB: &str = "#!/bin/sh\n\
@@ -33,7 +34,7 @@ pub(super) fn cluster() -> MemorySite {
         ("c2", NodeRole::Compute),
     ] {
         let registration = RegisterNode {
-            name: name.into(),
+            name: NodeName::unchecked(name),
             roles: vec![role],
             address: format!("{name}:7071"),
             pool: None,
@@ -56,7 +57,7 @@ pub(super) fn job(text: &str) -> Setup {
 }
 
 pub(super) fn on(hosts: &[&str]) -> Request {
-    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let hosts = hosts.iter().map(|host| NodeName::unchecked(*host)).collect();
     Request::PreRun(PreRun { hosts, ..PreRun::default() })
 }
 
@@ -77,11 +78,14 @@ async fn every_host_gets_the_striped_namespace_and_a_private_one_of_its_own() {
     assert!(!world.mounts["c1/7-striped"].exclusive && world.mounts["c1/7-private"].exclusive);
     assert_eq!(world.mounts["c1/7-striped"].mountpoint, Path::new("/mnt/7/striped"));
     assert!(world.mounts["c1/7-striped"].target.nodes.iter().all(|node| node.unix.is_none()));
-    let ids = |node: &str| -> Vec<u32> {
+    let ids = |node: &NodeName| -> Vec<u32> {
         let spec = &world.fragments[&(node.to_owned(), "i1".to_owned())];
         spec.namespaces.iter().map(|namespace| namespace.id).collect()
     };
-    assert_eq!((ids("s1"), ids("s2")), (vec![0, 1, 16, 17], vec![0, 1, 16, 17]));
+    assert_eq!(
+        (ids(&NodeName::literal("s1")), ids(&NodeName::literal("s2"))),
+        (vec![0, 1, 16, 17], vec![0, 1, 16, 17])
+    );
 }
 
 #[tokio::test]
@@ -123,7 +127,7 @@ async fn a_host_that_cannot_mount_is_named_and_nothing_stays_mounted() {
 async fn what_a_silent_node_keeps_is_not_taken_for_what_it_was_given_since() {
     let it = fixture();
     ready(&it).await;
-    it.site.world().silent.insert("c2".to_owned());
+    it.site.world().silent.insert(NodeName::literal("c2"));
     it.run(on(&["c1", "c2"])).await.unwrap_err();
     assert!(!it.app.database.transact(all).await.unwrap().is_empty(), "c2 may have mounted it");
     it.site.world().silent.clear();
@@ -137,7 +141,7 @@ async fn what_a_silent_node_keeps_is_taken_when_it_is_back() {
     let it = fixture();
     ready(&it).await;
     it.run(on(&["c1", "c2"])).await.unwrap();
-    it.site.world().silent.extend(["c2".to_owned(), "s2".to_owned()]);
+    it.site.world().silent.extend(["c2", "s2"].map(NodeName::literal));
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().mounts.len(), 2, "those of c2");
     it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
@@ -156,7 +160,7 @@ async fn names_that_a_silent_node_still_has_are_not_given_again() {
     let it = fixture();
     ready(&it).await;
     it.run(on(&["c2"])).await.unwrap();
-    it.site.world().silent.insert("c2".to_owned());
+    it.site.world().silent.insert(NodeName::literal("c2"));
     it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
     it.site.world().silent.clear();
     ready(&it).await;

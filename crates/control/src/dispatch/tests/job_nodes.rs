@@ -4,6 +4,7 @@ use super::hosts::{cluster, job, on};
 use super::*;
 use crate::leftovers;
 use crate::site::{PoolKind, PoolSetting};
+use model::NodeName;
 use model::phase::Drain;
 use wire::control::ErrorCode;
 use wire::node::{LocalSpace, NodeHealth, StorageAddress};
@@ -44,7 +45,7 @@ async fn started(it: &Fixture) {
     it.run(on(&HOSTS)).await.unwrap();
 }
 
-fn has(it: &Fixture, node: &str) -> bool {
+fn has(it: &Fixture, node: &NodeName) -> bool {
     it.site.world().locals.contains_key(&(node.to_owned(), TOKEN.to_owned()))
 }
 
@@ -60,7 +61,7 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
-    let (spec, _) = it.site.world().locals[&("c2".to_owned(), TOKEN.to_owned())].clone();
+    let (spec, _) = it.site.world().locals[&(NodeName::literal("c2"), TOKEN.to_owned())].clone();
     assert_eq!((spec.user.as_str(), spec.owner.uid, spec.capacity_bytes), ("u", 1000, Some(3 << 30)));
     let drain = spec.drain.unwrap();
     assert_eq!((drain.from.as_str(), drain.to.as_path()), ("out", Path::new("/pfs/out")));
@@ -71,7 +72,7 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
         shown.iter().all(|activation| activation.mounted && activation.mountpoint == Path::new("/local/u"))
     );
     it.run(post_run()).await.unwrap();
-    assert!(!has(&it, "c1") && !has(&it, "c2"));
+    assert!(!has(&it, &NodeName::literal("c1")) && !has(&it, &NodeName::literal("c2")));
     it.run(Request::DataOut).await.unwrap();
     assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
 }
@@ -87,7 +88,7 @@ async fn the_stage_out_is_complete_when_every_node_has_drained_and_not_before() 
         while it.status().await.stages[0].state != StageState::Active {
             tokio::task::yield_now().await;
         }
-        it.site.world().locals.remove(&("c1".to_owned(), TOKEN.to_owned()));
+        it.site.world().locals.remove(&(NodeName::literal("c1"), TOKEN.to_owned()));
         tokio::time::sleep(std::time::Duration::from_millis(700)).await;
         assert_eq!(it.status().await.stages[0].state, StageState::Active, "c2 has not drained");
         it.site.world().locals.clear();
@@ -103,7 +104,7 @@ async fn a_volume_that_its_node_cannot_read_is_not_taken_for_drained() {
     started(&it).await;
     it.site.world().hanging.insert("/pfs/out".into());
     it.run(post_run()).await.unwrap();
-    it.site.world().locals.remove(&("c1".to_owned(), TOKEN.to_owned()));
+    it.site.world().locals.remove(&(NodeName::literal("c1"), TOKEN.to_owned()));
     // It was started again, and has not taken the volume up.
     it.site.world().failing.insert("c2".into());
     assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, ErrorCode::NodeDisk);
@@ -122,15 +123,15 @@ async fn what_is_owed_is_quarantined_and_what_is_given_up_is_discarded_also_at_a
     it.run(post_run()).await.unwrap();
     let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(kept.renamed.as_deref(), Some("7-kept-1"));
-    assert!(has(&it, "c1") && has(&it, "c2"));
-    it.site.world().silent.insert("c2".to_owned());
+    assert!(has(&it, &NodeName::literal("c1")) && has(&it, &NodeName::literal("c2")));
+    it.site.world().silent.insert(NodeName::literal("c2"));
     it.app.teardown("7-kept-1", Teardown { hurry: true }).await.unwrap();
-    assert!(!has(&it, "c1") && has(&it, "c2"));
+    assert!(!has(&it, &NodeName::literal("c1")) && has(&it, &NodeName::literal("c2")));
     // Nodes do not mistake the next job's volume for the one that is still to go.
     started_again(&it).await;
     it.site.world().silent.clear();
     leftovers::tidy(&it.app).await.unwrap();
-    assert!(!has(&it, "c2"));
+    assert!(!has(&it, &NodeName::literal("c2")));
     assert_eq!(it.site.world().locals.len(), 1, "the next job's");
 }
 
@@ -185,7 +186,10 @@ async fn a_striped_buffer_lies_on_the_nodes_that_the_job_gets() {
     it.run(on(&HOSTS)).await.unwrap();
     it.run(on(&["c2", "c1"])).await.unwrap();
     let instance = it.status().await.instance.unwrap();
-    assert_eq!((instance.nodes.as_slice(), instance.capacity_bytes), (&HOSTS.map(String::from)[..], 6 << 30));
+    assert_eq!(
+        (instance.nodes.as_slice(), instance.capacity_bytes),
+        (&HOSTS.map(NodeName::literal)[..], 6 << 30)
+    );
     assert_eq!(it.site.world().fragments.len(), 2);
     assert_eq!(it.site.world().mounts.len(), 2);
     let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
@@ -223,5 +227,5 @@ async fn a_volume_that_is_lost_under_its_job_is_named_and_never_made_anew() {
     it.site.world().locals.retain(|(node, _), _| node != "c1");
     let error = it.run(on(&HOSTS)).await.expect_err("the job would find an empty volume");
     assert!(error.code == ErrorCode::LocalLost && error.message.contains("node c1"), "{error}");
-    assert!(!has(&it, "c1") && has(&it, "c2"));
+    assert!(!has(&it, &NodeName::literal("c1")) && has(&it, &NodeName::literal("c2")));
 }

@@ -1,5 +1,6 @@
 //! A buffer is to be mounted while a node is still starting its part, or does not have it any more.
 
+use model::NodeName;
 use wire::node::{FragmentStatus, NodeHealth};
 
 use super::socket::metrics;
@@ -12,9 +13,10 @@ async fn says(it: &Fixture, part: FragmentStatus) {
     let instance = it.status().await.instance.expect("it was set up").id;
     let health = NodeHealth {
         fragments: vec![FragmentStatus { instance, ..part }],
-        ..it.app.site.health("n0").await.expect("it is in memory")
+        ..it.app.site.health(&NodeName::literal("n0")).await.expect("it is in memory")
     };
-    let view = NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() };
+    let view =
+        NodeView { name: NodeName::literal("n0"), online: true, health: Some(health), ..NodeView::default() };
     it.site.world().views = vec![view];
 }
 
@@ -57,7 +59,7 @@ async fn a_part_that_its_node_does_not_have_any_more_is_told_and_nothing_is_moun
     says(&it, FragmentStatus::default()).await;
     let seen = it.site.world().views.clone();
     let health = seen[0].health.clone().map(|health| NodeHealth { fragments: Vec::new(), ..health });
-    it.site.world().healths.insert("n0".into(), health.expect("it said something"));
+    it.site.world().healths.insert(NodeName::literal("n0"), health.expect("it said something"));
     let error = it.run(pre_run()).await.expect_err("it is not served");
     assert!(error.message.contains("node n0 does not serve its part of buffer 7"), "{error:?}");
     assert!(it.site.world().mounts.is_empty());

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use daemon::error::site;
+use model::NodeName;
 use model::phase::{AccessMode, Direction, StageState};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::LocalStatus;
@@ -31,7 +32,7 @@ pub(super) async fn wait<S: Site>(app: &App<S>, session: &Session) -> Result<(),
     join_all(nodes.iter().map(|node| drained_at(app, session, node))).await.into_iter().collect()
 }
 
-async fn drained_at<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+async fn drained_at<S: Site>(app: &App<S>, session: &Session, node: &NodeName) -> Result<(), ApiError> {
     let grace = app.site.cluster().map_or(0, |setting| setting.fence_grace_s);
     let mut kept_since = None;
     loop {
@@ -52,7 +53,11 @@ async fn drained_at<S: Site>(app: &App<S>, session: &Session, node: &str) -> Res
 }
 
 /// The volume, if its node still has it.
-async fn find<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<Option<LocalStatus>, ApiError> {
+async fn find<S: Site>(
+    app: &App<S>,
+    session: &Session,
+    node: &NodeName,
+) -> Result<Option<LocalStatus>, ApiError> {
     let mut asked = false;
     loop {
         let mut all = app.site.locals(node).await?.into_iter();
@@ -77,7 +82,7 @@ pub(super) fn is_drained(stage: &Transfer) -> bool {
 ///
 /// # Errors
 /// The database's.
-pub(super) async fn nodes<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<String>, ApiError> {
+pub(super) async fn nodes<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<NodeName>, ApiError> {
     let token = session.token.clone();
     let all = app.database.transact(move |tx| activations::of(tx, &token)).await?;
     let volumes = all.into_iter().filter(|activation| activation.buffer.is_own());

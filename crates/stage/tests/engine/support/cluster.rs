@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -86,7 +86,7 @@ impl Cluster {
         let layout = Layout::striped(count);
         let (mut servers, mut nodes, programs) = (Vec::new(), Vec::new(), Arc::<Movers>::default());
         for index in 0..count {
-            let (node, root) = (format!("n{index}"), folder.join(format!("n{index}")));
+            let (node, root) = (NodeName::unchecked(format!("n{index}")), folder.join(format!("n{index}")));
             let server = Server::open(root.join("fragments"), node.clone()).unwrap();
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let unix = root.join("data.sock");
@@ -140,7 +140,7 @@ impl Cluster {
             }
         }
         std::fs::remove_file(fragment.join("verifier.json")).unwrap();
-        let server = Server::open(root.join("fragments"), format!("n{n}")).unwrap();
+        let server = Server::open(root.join("fragments"), NodeName::unchecked(format!("n{n}"))).unwrap();
         let tcp = bind(&self.target.nodes[n].tcp);
         std::fs::remove_file(root.join("data.sock")).unwrap();
         server.listen(tcp, UnixListener::bind(root.join("data.sock")).unwrap()).unwrap();

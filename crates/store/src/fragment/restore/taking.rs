@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{Ino, NodeName};
 use rustix::io::Errno;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
@@ -21,7 +21,7 @@ use crate::objects::Objects;
 
 /// What is taken by one connection.
 pub struct Taking {
-    place: String,
+    place: NodeName,
     link: Link,
     /// It has all that was answered, but for what it has noted to lack.
     is_proven: bool,
@@ -120,7 +120,7 @@ impl Taking {
         }
         for (ino, (length, cause)) in bad {
             let node = &self.place;
-            tracing::error!(%ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
+            tracing::error!(%ino, ?node, %cause, "an object of a lost fragment is not whole in its mirror");
             objects.destroy(ino).map_err(|cause| self.here(cause))?;
             lost.push((ino, self.length(ino).max(length).max(1)));
         }
@@ -159,7 +159,7 @@ impl Taking {
                 let node = &self.place;
                 tracing::error!(
                     %ino,
-                    node,
+                    ?node,
                     "an object of a lost fragment is older in its mirror, or not there"
                 );
                 lost.push((ino, length.max(self.length(ino))));

@@ -1,6 +1,8 @@
 //! Objects that are nearly all hole: what is done for them is as much as they have bytes, however long they are. Work
 //! that grew with their length would not end.
 
+use model::NodeName;
+
 use crate::integrity::other::{NotRead, OtherCopy};
 use crate::integrity::report::Fault;
 
@@ -80,8 +82,8 @@ impl OtherCopy for Elsewhere {
         Ok(bytes)
     }
 
-    fn node(&self) -> String {
-        "n1".into()
+    fn node(&self) -> NodeName {
+        NodeName::literal("n1")
     }
 }
 

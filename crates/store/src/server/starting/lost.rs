@@ -130,7 +130,7 @@ impl Fetched<'_> {
                 tracing::warn!(
                     path = %home.path.display(),
                     %lost,
-                    node,
+                    ?node,
                     entries,
                     "the metadata log was lost: its second copy has taken its place"
                 );

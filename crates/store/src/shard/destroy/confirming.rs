@@ -74,7 +74,7 @@ impl Parts {
             };
             if let Err(errno) = gone {
                 let node = self.peers.name(fragment);
-                tracing::debug!(%fragment, node, files = inos.len(), %errno, "removed objects may come back there");
+                tracing::debug!(%fragment, ?node, files = inos.len(), %errno, "removed objects may come back there");
                 left.extend(inos);
             }
         }

@@ -96,13 +96,13 @@ fn run(shard: &Weak<Shard>, fragment: FragmentIndex) {
         match removed {
             Ok(()) => {
                 if std::mem::take(&mut in_vain) {
-                    tracing::info!(%fragment, node, "objects of removed files can be removed again");
+                    tracing::info!(%fragment, ?node, "objects of removed files can be removed again");
                 }
                 shard.is_removed(fragment, ino);
             }
             Err(errno) => {
                 if !std::mem::replace(&mut in_vain, true) {
-                    tracing::warn!(%ino, %fragment, node, %errno, "cannot remove an object yet; it is tried again");
+                    tracing::warn!(%ino, %fragment, ?node, %errno, "cannot remove an object yet; it is tried again");
                 }
                 drop(shard);
                 std::thread::sleep(PAUSE);

@@ -57,7 +57,7 @@ fn run(shard: &Weak<Shard>, second: &Second) {
             let (path, node) = (second.path(), second.place.node());
             tracing::warn!(
                 path = %path.display(),
-                node,
+                ?node,
                 error,
                 "the second copy of the metadata log is not kept; it is tried again"
             );

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, SessionId};
+use model::{FragmentIndex, NodeName, SessionId};
 use wire::control::{Owner, VolumeKind};
 use wire::data::{Creator, ROOT, Reply, Request};
 use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
@@ -24,7 +24,7 @@ fn root(folder: &Path, n: u32) -> PathBuf {
 
 /// Opens node `n`, and listens at `address`; gives the address.
 fn serve(folder: &Path, n: u32, address: &str) -> (Arc<Server>, String) {
-    let server = Server::open(root(folder, n), format!("n{n}")).unwrap();
+    let server = Server::open(root(folder, n), NodeName::unchecked(format!("n{n}"))).unwrap();
     let tcp = TcpListener::bind(address).unwrap();
     let address = tcp.local_addr().unwrap().to_string();
     let socket = folder.join(format!("n{n}.sock"));
@@ -64,8 +64,11 @@ fn pair(folder: &Path) -> (Vec<Arc<Server>>, Vec<String>) {
 fn pair_over(folder: &Path, instance: &str, way: impl Fn(&str) -> String) -> (Vec<Arc<Server>>, Vec<String>) {
     let (servers, addresses): (Vec<_>, Vec<_>) = (0..2).map(|n| serve(folder, n, "127.0.0.1:0")).unzip();
     let ways: Vec<String> = addresses.iter().map(|address| way(address)).collect();
-    let address =
-        |(n, tcp): (usize, &String)| StorageAddress { node: format!("n{n}"), tcp: tcp.clone(), unix: None };
+    let address = |(n, tcp): (usize, &String)| StorageAddress {
+        node: NodeName::unchecked(format!("n{n}")),
+        tcp: tcp.clone(),
+        unix: None,
+    };
     for index in FragmentIndex::all(2) {
         let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
         let namespace = NamespaceSpec { id: 0, layout, home: FragmentIndex(0), owner, mode: 0o700 };
@@ -185,7 +188,7 @@ fn a_keeper_that_is_frozen_is_given_up_and_the_new_place_is_looked_up() {
     create(&home, 2);
     until(&|| home.copy().is_some_and(|behind| behind.error.is_some()));
     // Control has its place taken by another, which is the same node here, by another way.
-    let address = StorageAddress { node: "n2".into(), tcp: addresses[1].clone(), unix: None };
+    let address = StorageAddress { node: NodeName::literal("n2"), tcp: addresses[1].clone(), unix: None };
     let moved = wire::data::moved::with("", "frozen", 1.into(), &address).unwrap();
     std::fs::write(folder.path().join(wire::data::moved::NAME), moved).unwrap();
     wire::data::moved::look_in(folder.path());

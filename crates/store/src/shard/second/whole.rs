@@ -3,6 +3,8 @@
 
 use std::io;
 
+use model::NodeName;
+
 use super::{SILENT_MAX, Second};
 use crate::link::Found;
 use crate::shard::Shard;
@@ -12,7 +14,7 @@ impl Shard {
     ///
     /// # Errors
     /// It has, or that node cannot be asked: its name, and why.
-    pub fn check_log(&self) -> Result<(), (String, io::Error)> {
+    pub fn check_log(&self) -> Result<(), (NodeName, io::Error)> {
         let Some(second) = &self.second else { return Ok(()) };
         second.check_whole().map_err(|error| (second.place.node(), error))
     }

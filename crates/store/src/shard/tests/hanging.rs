@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::{Ino, SessionId};
+use model::{Ino, NodeName, SessionId};
 use wire::data::hello::{Key, Refusal, welcome};
 use wire::data::{Connection, FileLock, LockKind, Stream};
 use wire::node::StorageAddress;
@@ -27,7 +27,7 @@ impl Fake {
     fn new(hangs: bool) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tcp = listener.local_addr().unwrap().to_string();
-        let address = StorageAddress { node: "n".into(), tcp, unix: None };
+        let address = StorageAddress { node: NodeName::literal("n"), tcp, unix: None };
         let fake = Fake { address, removed: Arc::default(), hangs: Arc::new(AtomicBool::new(hangs)) };
         let serving = fake.clone();
         std::thread::spawn(move || {
