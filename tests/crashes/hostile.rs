@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, SessionId};
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
@@ -108,7 +108,8 @@ fn under_attack(attack: impl Fn(&StorageAddress, &mut Random) + Sync) {
 /// A connection after the handshake, with a session of its own or another's.
 fn greeted(address: &StorageAddress, random: &mut Random) -> Option<Stream> {
     let session = SessionId([random.below(3) as u8; 16]);
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: FragmentIndex(0), session };
+    let claim =
+        Claim { instance: InstanceId::literal("i1"), namespace: 0, fragment: FragmentIndex(0), session };
     let key = Credential::member(Key::from_hex(KEY).expect("it is a key"));
     // Refused when there are too many at once.
     let (connection, _) = dial(address, Via::Tcp, &key, &claim).ok()?;

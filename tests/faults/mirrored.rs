@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::{Client, Contents, Creator, Names, ROOT, RequestId::New};
 use model::stripe::Layout;
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, InstanceId};
 use tests::injection::{Call, Fault, Trace, recorded, struck};
 use tests::processes::wait_until;
 use wire::control::VolumeKind;
@@ -72,7 +72,7 @@ impl Pair {
 
     fn client(&self) -> Client {
         Client::connect(&NamespaceTarget {
-            instance: INSTANCE.into(),
+            instance: InstanceId::unchecked(INSTANCE),
             namespace: 0,
             credential: Key::from_hex(KEY).map(Credential::member),
             layout: Layout::striped(2),

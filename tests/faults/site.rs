@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use client::{Client, Contents, Creator, Errno, Names, ROOT, RequestId::New};
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, InstanceId};
 use tests::cluster::program_folder;
 use tests::injection::{Trace, command};
 use tests::processes::{mounts_of, wait_until};
@@ -153,7 +153,7 @@ impl Site {
 
     fn client(&self, instance: &str) -> Client {
         let target = NamespaceTarget {
-            instance: instance.into(),
+            instance: InstanceId::unchecked(instance),
             namespace: 0,
             credential: Key::from_hex(KEY).map(Credential::member),
             layout: Layout::striped(1),
@@ -231,7 +231,7 @@ pub fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentS
         mode: 0o700,
     };
     FragmentSpec {
-        instance: instance.into(),
+        instance: InstanceId::unchecked(instance),
         index: FragmentIndex(0),
         capacity_bytes: 16 << 20,
         volume,

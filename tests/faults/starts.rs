@@ -43,7 +43,7 @@ fn an_error_of_any_call_of_a_start_is_named_and_loses_nothing() {
                 for status in health.fragments {
                     match status.error {
                         // The error may meet a thread that serves: its answer is EIO then, and nothing else.
-                        None => match site.compare(&status.instance, &call) {
+                        None => match site.compare(status.instance.as_str(), &call) {
                             Ok(()) => {}
                             Err(errno) => assert_eq!(errno, Errno::IO, "{call:?}: {}", status.instance),
                         },

@@ -1,7 +1,7 @@
 //! Values that tests of this crate show and follow.
 
-use model::NodeName;
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
+use model::{InstanceId, NodeName};
 use wire::control::{
     ApiError, Blame, CLI, ErrorCode, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side,
     StageNotes, StageProgress, StageStatus, VolumeKind,
@@ -84,7 +84,7 @@ pub fn session() -> SessionStatus {
         busy: None,
         failed: Some((Function::DataOut, refusal())),
         instance: Some(InstanceStatus {
-            id: "i3".into(),
+            id: InstanceId::literal("i3"),
             requested_bytes: 1 << 30,
             capacity_bytes: 1 << 30,
             used_bytes: 41 << 20,

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, Ino, NodeName, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
@@ -65,7 +65,7 @@ pub enum ConnectError {
     #[error("there is no credential for instance {instance}")]
     Credential {
         /// The instance.
-        instance: String,
+        instance: InstanceId,
     },
     /// No random numbers for a session id.
     #[error("cannot draw a session id: {0}")]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, SessionId};
 use rustix::{io::Errno, process::Resource, process::getrlimit};
 use wire::data::dial::Via;
 use wire::data::hello::HelloError;
@@ -55,7 +55,7 @@ pub struct Ask<'a> {
 pub struct Nodes {
     nodes: Vec<Node>,
     home: FragmentIndex,
-    instance: String,
+    instance: InstanceId,
     namespace: u32,
     credential: Credential,
     session: SessionId,

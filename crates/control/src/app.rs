@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::{bug, user};
-use model::Token;
 use model::phase::Function;
+use model::{InstanceId, Token};
 use wire::control::{ApiError, ErrorCode};
 
 use crate::site::{NodeView, Site};
@@ -29,7 +29,7 @@ pub struct App<S> {
     /// Quarantined sessions that are to be finished by ourselves.
     to_finish: Mutex<Vec<String>>,
     /// When this process noted that all parts of an instance are there. A node that was asked before does not know.
-    made: Mutex<HashMap<String, Instant>>,
+    made: Mutex<HashMap<InstanceId, Instant>>,
 }
 
 impl<S: Site> App<S> {
@@ -59,16 +59,16 @@ impl<S: Site> App<S> {
     }
 
     /// All parts of the instance are there, as their nodes have just said.
-    pub(crate) fn note_made(&self, instance: &str) {
+    pub(crate) fn note_made(&self, instance: &InstanceId) {
         self.made().insert(instance.to_owned(), Instant::now());
     }
 
     /// The instance is no more.
-    pub(crate) fn forget_made(&self, instance: &str) {
+    pub(crate) fn forget_made(&self, instance: &InstanceId) {
         self.made().remove(instance);
     }
 
-    fn made(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+    fn made(&self) -> MutexGuard<'_, HashMap<InstanceId, Instant>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use api::munge::{Munge, ServiceUser};
 use daemon::client::Client;
 use daemon::error::site;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use wire::control::{ApiError, ErrorCode};
@@ -103,14 +103,14 @@ impl ClusterNodes {
     }
 
     /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
         LastWord { online, served }
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
         let is_proven = self.words.is_proven(node, instance, term);
         if !is_proven && let Some(watched) = self.lock().get(node) {
             watched.again.notify_one();
@@ -119,7 +119,7 @@ impl ClusterNodes {
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &InstanceId) {
         self.words.keep(node, instance);
     }
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::client::Client;
 use disk::format;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
 
@@ -30,7 +30,7 @@ use crate::site::Said;
 const FORMAT: u32 = 1;
 
 /// A node and an instance.
-type Place = (NodeName, String);
+type Place = (NodeName, InstanceId);
 
 /// Of all nodes.
 pub(crate) struct LastWords {
@@ -71,7 +71,7 @@ impl LastWords {
     pub(crate) fn open(
         state: &Path,
         (former, life): (Option<&str>, &str),
-        living: &HashSet<String>,
+        living: &HashSet<InstanceId>,
     ) -> io::Result<LastWords> {
         let path = state.join("last-words.json");
         let kept = disk::read(&path)?.and_then(|text| format::decode::<Kept>(&text, FORMAT).ok());
@@ -85,7 +85,7 @@ impl LastWords {
     }
 
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
-    fn hear(&self, node: &NodeName, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
+    fn hear(&self, node: &NodeName, health: &NodeHealth) -> Vec<(InstanceId, Vec<u64>)> {
         let mut state = self.lock();
         let fragments: Vec<&FragmentStatus> =
             health.fragments.iter().filter(|fragment| !state.is_replaced(node, fragment)).collect();
@@ -104,14 +104,14 @@ impl LastWords {
             return Vec::new();
         }
         let of_each = fragments.into_iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
-        let is_told = |(instance, doubts): &(String, Vec<u64>)| {
+        let is_told = |(instance, doubts): &(InstanceId, Vec<u64>)| {
             !doubts.is_empty() && !state.given_up.contains(&(node.to_owned(), instance.clone()))
         };
         of_each.filter(is_told).collect()
     }
 
     /// The node is told of no more doubts about the instance; returns what it said last of its fragment.
-    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> Option<Said> {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &InstanceId) -> Option<Said> {
         let mut state = self.lock();
         let place = (node.to_owned(), instance.to_owned());
         let said = state.said.get(&place).cloned();
@@ -120,14 +120,14 @@ impl LastWords {
     }
 
     /// Whether it said last that nothing of its fragment, as it is in this term, is on it alone.
-    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
         let state = self.lock();
         let said = state.said.get(&(node.to_owned(), instance.to_owned()));
         said.is_some_and(|said| said.is_whole() && said.term >= term)
     }
 
     /// The node has its place in the instance, as before or again.
-    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &InstanceId) {
         self.lock().given_up.remove(&(node.to_owned(), instance.to_owned()));
     }
 
@@ -183,7 +183,7 @@ pub(crate) async fn listen(
         if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
             // It says so again when it is asked next.
             let reason = error.reason();
-            tracing::warn!(node = ?name, instance, reason, "cannot tell a node that its doubts are known");
+            tracing::warn!(node = ?name, ?instance, reason, "cannot tell a node that its doubts are known");
         }
     }
 }

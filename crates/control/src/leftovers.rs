@@ -3,7 +3,7 @@
 //!
 //! **Invariant:** nothing of a living buffer is discarded while any part of that lacks something.
 
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use wire::control::ApiError;
 use wire::node::{Moved, StorageAddress};
 
@@ -71,11 +71,11 @@ pub(crate) async fn told<S: Site>(
     node: &NodeName,
     instance: &Instance,
 ) -> Result<(), ApiError> {
-    let leftover = Leftover { node: node.to_owned(), kind: Kind::Unaware, id: instance.id.clone() };
+    let leftover = Leftover { node: node.to_owned(), kind: Kind::Unaware, id: instance.id.to_string() };
     // Nobody tells it of an older state afterwards.
     let _alone = app.tidying.lock().await;
     if let Err(error) = tell(app, node, instance).await {
-        tracing::warn!(?node, id = instance.id, %error, "a node is not told yet where the parts of a buffer are");
+        tracing::warn!(?node, id = ?instance.id, %error, "a node is not told yet where the parts of a buffer are");
         return Ok(());
     }
     app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await
@@ -133,7 +133,7 @@ async fn take<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<(), ApiError
     let Leftover { node, kind, id } = leftover;
     match kind {
         Kind::Mount => app.site.unmount(node, id, Unmount::AtOnce).await,
-        Kind::Fragment => app.site.delete_fragment(node, id).await,
+        Kind::Fragment => app.site.delete_fragment(node, &InstanceId::unchecked(id)).await,
         Kind::Stage => app.site.delete_stage(node, id).await,
         Kind::Local => app.site.release_local(node, id, Release::Drained).await,
         Kind::LocalGivenUp => app.site.release_local(node, id, Release::GivenUp).await,

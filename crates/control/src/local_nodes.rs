@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use daemon::client::Client;
 use daemon::lock::LockError;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -80,19 +80,19 @@ impl LocalNodes {
     }
 
     /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
+    pub(crate) fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().view.online);
         LastWord { online, served }
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
+    pub(crate) fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
         self.words.is_proven(node, instance, term)
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &NodeName, instance: &str) {
+    pub(crate) fn keep(&self, node: &NodeName, instance: &InstanceId) {
         self.words.keep(node, instance);
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use daemon::error::{bug, site, user};
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -128,15 +128,15 @@ impl Site for LocalSite {
         self.nodes.views()
     }
 
-    fn give_up(&self, node: &NodeName, instance: &str) -> LastWord {
+    fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
         self.nodes.give_up(node, instance)
     }
 
-    fn is_proven(&self, node: &NodeName, instance: &str, term: u32) -> bool {
+    fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
         self.nodes.is_proven(node, instance, term)
     }
 
-    fn keep(&self, node: &NodeName, instance: &str) {
+    fn keep(&self, node: &NodeName, instance: &InstanceId) {
         self.nodes.keep(node, instance);
     }
 

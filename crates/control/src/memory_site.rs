@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use daemon::error::{site, user};
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{
@@ -46,7 +46,7 @@ pub(crate) struct World {
     /// Whether images are chosen.
     pub images: bool,
     /// By node and instance.
-    pub fragments: BTreeMap<(NodeName, String), FragmentSpec>,
+    pub fragments: BTreeMap<(NodeName, InstanceId), FragmentSpec>,
     /// By id; on a cluster by node and id, as `c1/7-striped`.
     pub mounts: BTreeMap<String, MountSpec>,
     /// By id.
@@ -169,7 +169,7 @@ fn silent(node: &NodeName) -> ApiError {
     site(ErrorCode::NodeAbsent, format!("node {node} does not answer"), "test again")
 }
 
-fn status(instance: &str, spec: &FragmentSpec) -> FragmentStatus {
+fn status(instance: &InstanceId, spec: &FragmentSpec) -> FragmentStatus {
     FragmentStatus {
         instance: instance.to_owned(),
         index: spec.index,
@@ -299,12 +299,12 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("create_fragment {node}"), effect).await
     }
 
-    async fn note_moved(&self, node: &NodeName, instance: &str, moved: &Moved) -> Answer<()> {
+    async fn note_moved(&self, node: &NodeName, instance: &InstanceId, moved: &Moved) -> Answer<()> {
         let call = format!("note_moved {node} {instance} {} {}", moved.fragment, moved.address.node);
         self.call_node(node, call, |_| Ok(())).await
     }
 
-    async fn delete_fragment(&self, node: &NodeName, instance: &str) -> Answer<()> {
+    async fn delete_fragment(&self, node: &NodeName, instance: &InstanceId) -> Answer<()> {
         let key = (node.to_owned(), instance.to_owned());
         let effect = |world: &mut World| {
             if world.fragments.get(&key).is_some_and(|fragment| fragment.key == ANOTHERS) {
@@ -316,24 +316,24 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("delete_fragment {node}"), effect).await
     }
 
-    async fn scrub(&self, node: &NodeName, _instance: &str, _spec: Option<ScrubSpec>) -> Answer<ScrubStatus> {
+    async fn scrub(&self, node: &NodeName, _: &InstanceId, _: Option<ScrubSpec>) -> Answer<ScrubStatus> {
         self.call_node(node, format!("scrub {node}"), |_| Ok(ScrubStatus::default())).await
     }
 
     async fn paths(
         &self,
         node: &NodeName,
-        _instance: &str,
+        _instance: &InstanceId,
         inos: &[(u32, model::Ino)],
     ) -> Answer<Vec<Option<String>>> {
         self.call_node(node, format!("paths {node}"), |_| Ok(vec![None; inos.len()])).await
     }
 
-    async fn fsck(&self, node: &NodeName, _instance: &str, _spec: FsckSpec) -> Answer<FsckReport> {
+    async fn fsck(&self, node: &NodeName, _instance: &InstanceId, _spec: FsckSpec) -> Answer<FsckReport> {
         self.call_node(node, format!("fsck {node}"), |_| Ok(FsckReport::default())).await
     }
 
-    async fn files_on(&self, node: &NodeName, _: &str, _: model::FragmentIndex) -> Answer<PartFiles> {
+    async fn files_on(&self, node: &NodeName, _: &InstanceId, _: model::FragmentIndex) -> Answer<PartFiles> {
         self.call_node(node, format!("files_on {node}"), |_| Ok(PartFiles::default())).await
     }
 

@@ -2,10 +2,11 @@
 //! idempotent, and repeated while the node restarts; what comes back as an error is final.
 
 mod caller;
+mod calls;
 
 use std::path::PathBuf;
 
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
@@ -39,7 +40,11 @@ pub trait NodeApi: Send + Sync {
     ///
     /// # Errors
     /// The node's.
-    fn delete_fragment(&self, node: &NodeName, instance: &str) -> impl Future<Output = Answer<()>> + Send;
+    fn delete_fragment(
+        &self,
+        node: &NodeName,
+        instance: &InstanceId,
+    ) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/fragments/{instance}/moved`.
     ///
@@ -48,7 +53,7 @@ pub trait NodeApi: Send + Sync {
     fn note_moved(
         &self,
         node: &NodeName,
-        instance: &str,
+        instance: &InstanceId,
         moved: &Moved,
     ) -> impl Future<Output = Answer<()>> + Send;
 
@@ -59,7 +64,7 @@ pub trait NodeApi: Send + Sync {
     fn scrub(
         &self,
         node: &NodeName,
-        instance: &str,
+        instance: &InstanceId,
         spec: Option<ScrubSpec>,
     ) -> impl Future<Output = Answer<ScrubStatus>> + Send;
 
@@ -70,7 +75,7 @@ pub trait NodeApi: Send + Sync {
     fn paths(
         &self,
         node: &NodeName,
-        instance: &str,
+        instance: &InstanceId,
         inos: &[(u32, model::Ino)],
     ) -> impl Future<Output = Answer<Vec<Option<String>>>> + Send;
 
@@ -81,7 +86,7 @@ pub trait NodeApi: Send + Sync {
     fn fsck(
         &self,
         node: &NodeName,
-        instance: &str,
+        instance: &InstanceId,
         spec: FsckSpec,
     ) -> impl Future<Output = Answer<FsckReport>> + Send;
 
@@ -92,7 +97,7 @@ pub trait NodeApi: Send + Sync {
     fn files_on(
         &self,
         node: &NodeName,
-        instance: &str,
+        instance: &InstanceId,
         part: FragmentIndex,
     ) -> impl Future<Output = Answer<PartFiles>> + Send;
 
@@ -200,102 +205,4 @@ pub enum Unmount {
     WithinSeconds(u64),
     /// No longer.
     AtOnce,
-}
-
-impl<C: Caller> NodeApi for C {
-    async fn health(&self, node: &NodeName) -> Answer<NodeHealth> {
-        self.get(node, "/v1/health").await
-    }
-
-    async fn create_fragment(&self, node: &NodeName, spec: &FragmentSpec) -> Answer<FragmentStatus> {
-        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
-    }
-
-    async fn delete_fragment(&self, node: &NodeName, instance: &str) -> Answer<()> {
-        self.delete(node, &format!("/v1/fragments/{instance}")).await
-    }
-
-    async fn note_moved(&self, node: &NodeName, instance: &str, moved: &Moved) -> Answer<()> {
-        let path = format!("/v1/fragments/{instance}/moved");
-        self.put(node, &path, moved).await.map(|_: serde_json::Value| ())
-    }
-
-    async fn scrub(&self, node: &NodeName, instance: &str, spec: Option<ScrubSpec>) -> Answer<ScrubStatus> {
-        let path = format!("/v1/fragments/{instance}/scrub");
-        match spec {
-            Some(spec) => self.put(node, &path, &spec).await,
-            None => self.get(node, &path).await,
-        }
-    }
-
-    async fn paths(
-        &self,
-        node: &NodeName,
-        instance: &str,
-        inos: &[(u32, model::Ino)],
-    ) -> Answer<Vec<Option<String>>> {
-        self.put(node, &format!("/v1/fragments/{instance}/paths"), &inos).await
-    }
-
-    async fn fsck(&self, node: &NodeName, instance: &str, spec: FsckSpec) -> Answer<FsckReport> {
-        self.put(node, &format!("/v1/fragments/{instance}/fsck"), &spec).await
-    }
-
-    async fn files_on(&self, node: &NodeName, instance: &str, part: FragmentIndex) -> Answer<PartFiles> {
-        self.get(node, &format!("/v1/fragments/{instance}/files/{part}")).await
-    }
-
-    async fn mount(&self, node: &NodeName, spec: &MountSpec) -> Answer<MountStatus> {
-        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
-    }
-
-    async fn unmount(&self, node: &NodeName, id: &str, how: Unmount) -> Answer<()> {
-        self.delete(node, &unmount_path(id, how)).await
-    }
-
-    async fn share_mount(&self, node: &NodeName, id: &str) -> Answer<()> {
-        let path = format!("/v1/mounts/{id}/shared");
-        self.put(node, &path, &serde_json::json!({})).await.map(|_: serde_json::Value| ())
-    }
-
-    async fn start_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
-        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
-    }
-
-    async fn retry_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
-        self.put(node, &format!("/v1/stages/{}/retry", spec.id), spec).await
-    }
-
-    async fn stage(&self, node: &NodeName, id: &str) -> Answer<StageStatus> {
-        self.get(node, &format!("/v1/stages/{id}")).await
-    }
-
-    async fn delete_stage(&self, node: &NodeName, id: &str) -> Answer<()> {
-        self.delete(node, &format!("/v1/stages/{id}")).await
-    }
-
-    async fn pfs_mounts(&self, node: &NodeName, paths: &[PathBuf]) -> Answer<Vec<Option<PfsMount>>> {
-        self.put(node, "/v1/pfs/mounts", &paths).await
-    }
-
-    async fn create_local(&self, node: &NodeName, spec: &LocalSpec) -> Answer<LocalStatus> {
-        self.put(node, &format!("/v1/locals/{}", spec.id), spec).await
-    }
-
-    async fn locals(&self, node: &NodeName) -> Answer<Vec<LocalStatus>> {
-        self.get(node, "/v1/locals").await
-    }
-
-    async fn release_local(&self, node: &NodeName, id: &str, how: Release) -> Answer<()> {
-        self.delete(node, &format!("/v1/locals/{id}?discard={}", how == Release::GivenUp)).await
-    }
-}
-
-/// The request that takes a mount away.
-fn unmount_path(id: &str, how: Unmount) -> String {
-    let grace_s = match how {
-        Unmount::WithinSeconds(grace_s) => grace_s,
-        Unmount::AtOnce => 0,
-    };
-    format!("/v1/mounts/{id}?grace_s={grace_s}")
 }

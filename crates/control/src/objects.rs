@@ -113,7 +113,7 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
 
 /// 3 for `i3`.
 fn number_of(instance: &Instance) -> u64 {
-    instance.id.trim_start_matches('i').parse().unwrap_or_default()
+    instance.id.as_str().trim_start_matches('i').parse().unwrap_or_default()
 }
 
 fn fragment_objects<'a>(

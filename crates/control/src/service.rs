@@ -10,7 +10,7 @@ use api::endpoint::{CONTROL, check_socket_path};
 use api::munge::{Munge, MungeError};
 use daemon::error::chain;
 use daemon::lock::{FolderLock, LockError};
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
@@ -129,7 +129,7 @@ pub async fn run_cluster(
     }
     for left in database.transact(noted::all).await? {
         if left.kind == Kind::Fragment {
-            site.give_up(&left.node, &left.id);
+            site.give_up(&left.node, &InstanceId::unchecked(left.id));
         }
     }
     let app = Arc::new(App::new(database, site));

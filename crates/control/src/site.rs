@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
+use model::{InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
@@ -86,7 +86,7 @@ pub struct NodeView {
     /// When it was asked for that.
     pub asked: Option<Instant>,
     /// Instances whose parts were made after it was asked.
-    pub too_new: Vec<String>,
+    pub too_new: Vec<InstanceId>,
     /// What it said of itself when it registered; `None`: control runs it by itself.
     pub registration: Option<RegisterNode>,
     /// Why it gets nothing new; `None`: it does.
@@ -179,18 +179,18 @@ pub trait Site: NodeApi + 'static {
 
     /// Gives up what a node has of an instance: from here on it may answer nothing that is on no other node, until
     /// [`Site::keep`]. Replies by what that is to be judged.
-    fn give_up(&self, _node: &NodeName, _instance: &str) -> LastWord {
+    fn give_up(&self, _node: &NodeName, _instance: &InstanceId) -> LastWord {
         LastWord::default()
     }
 
     /// Whether the node has said, of what it has of an instance in this term, that all is on other nodes as well. It is
     /// asked soon where it has not.
-    fn is_proven(&self, _node: &NodeName, _instance: &str, _term: u32) -> bool {
+    fn is_proven(&self, _node: &NodeName, _instance: &InstanceId, _term: u32) -> bool {
         true
     }
 
     /// The node has its place in the instance, as before or again.
-    fn keep(&self, _node: &NodeName, _instance: &str) {}
+    fn keep(&self, _node: &NodeName, _instance: &InstanceId) {}
 
     /// Checks that a mount point that a user names is a folder; replies its path without symbolic links.
     ///

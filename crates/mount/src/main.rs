@@ -94,7 +94,7 @@ fn begin(spec: &MountSpec, ledger: &Path, sharing: Sharing) -> anyhow::Result<Be
 
 fn mount(namespace: Namespace, spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let session = namespace.session();
-    let name = disk::mount_table::name_of(&spec.target.instance);
+    let name = disk::mount_table::name_of(spec.target.instance.as_str());
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
     namespace.look_around();
     kernel::mount(namespace, &spec.mountpoint, &name, ledger)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use fuse::device::Device;
 use fuse::mount::unmount;
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -92,7 +92,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
     };
     server.listen(tcp, UnixListener::bind(&unix).unwrap()).unwrap();
     let target = NamespaceTarget {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         namespace: 0,
         credential: Key::from_hex(&KEY.repeat(32)).map(Credential::member),
         layout: Layout::striped(1),
@@ -102,7 +102,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
     };
     let owner = Owner { uid: 0, gid: 0 };
     let fragment = FragmentSpec {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         index: FragmentIndex(0),
         capacity_bytes: 1 << 24,
         volume: VolumeKind::Directory,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::user;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, NodeRole};
 use wire::node::{Moved, NodeHealth, StorageAddress};
@@ -45,8 +45,8 @@ impl Node {
     ///
     /// # Errors
     /// The instance's or the node's name is none, or the node's disk failed.
-    pub(crate) fn note_moved(&self, instance: &str, moved: &Moved) -> Result<(), ApiError> {
-        let _id = of_id(&self.moved, instance)?;
+    pub(crate) fn note_moved(&self, instance: &InstanceId, moved: &Moved) -> Result<(), ApiError> {
+        let _id = of_id(&self.moved, instance.as_str())?;
         let _name = of_id(&self.moved, moved.address.node.as_str())?;
         let failed = |error: io::Error| {
             let message = format!("note in {} where a fragment is now: {error}", self.moved.display());

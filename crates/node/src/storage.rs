@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use model::{FragmentIndex, Ino, NodeName};
+use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use server::{BindError, OpenTo};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{
@@ -101,7 +101,7 @@ impl Storage {
     ///
     /// # Errors
     /// A bug in the store.
-    pub(crate) async fn hear(&self, instance: String, doubts: Vec<u64>) -> Result<(), ApiError> {
+    pub(crate) async fn hear(&self, instance: InstanceId, doubts: Vec<u64>) -> Result<(), ApiError> {
         self.blocking(move |server| server.hear(&instance, &doubts)).await
     }
 
@@ -109,7 +109,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn give_up(&self, instance: String, moved: Moved) -> Result<(), ApiError> {
+    pub(crate) async fn give_up(&self, instance: InstanceId, moved: Moved) -> Result<(), ApiError> {
         if moved.address.node == self.address.node {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn delete(&self, instance: String) -> Result<(), ApiError> {
+    pub(crate) async fn delete(&self, instance: InstanceId) -> Result<(), ApiError> {
         self.blocking(move |server| server.delete_fragment(&instance)).await?
     }
 
@@ -130,7 +130,7 @@ impl Storage {
     /// The store's: no such fragment. So for the next two.
     pub(crate) async fn scrub(
         &self,
-        instance: String,
+        instance: InstanceId,
         spec: Option<ScrubSpec>,
     ) -> Result<ScrubStatus, ApiError> {
         self.blocking(move |server| server.scrub(&instance, spec)).await?
@@ -142,7 +142,7 @@ impl Storage {
     /// The store's.
     pub(crate) async fn paths(
         &self,
-        instance: String,
+        instance: InstanceId,
         inos: Vec<(u32, Ino)>,
     ) -> Result<Vec<Option<String>>, ApiError> {
         self.blocking(move |server| server.paths(&instance, &inos)).await?
@@ -152,7 +152,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn fsck(&self, instance: String, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+    pub(crate) async fn fsck(&self, instance: InstanceId, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.blocking(move |server| server.fsck(&instance, spec)).await?
     }
 
@@ -162,7 +162,7 @@ impl Storage {
     /// The store's.
     pub(crate) async fn files_on(
         &self,
-        instance: String,
+        instance: InstanceId,
         index: FragmentIndex,
     ) -> Result<PartFiles, ApiError> {
         self.blocking(move |server| server.files_on(&instance, index)).await?

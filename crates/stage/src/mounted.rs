@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use disk::mount_table::{self, Mount};
+use model::InstanceId;
 use rustix::fs::{Mode, OFlags};
 use wire::control::{ApiError, Blame, ErrorCode};
 use wire::node::PfsMount;
@@ -163,17 +164,17 @@ impl Mounts {
     /// # Errors
     /// One is away.
     pub fn check(noted: &[PfsMount]) -> Result<Mounts, NotMounted> {
-        Mounts::of_others(noted, "")
+        Mounts::of_others(noted, &InstanceId::default())
     }
 
     /// The same for what is copied to or from the buffer `instance`.
     ///
     /// # Errors
     /// One is away, or is the buffer.
-    pub(crate) fn of_others(noted: &[PfsMount], instance: &str) -> Result<Mounts, NotMounted> {
+    pub(crate) fn of_others(noted: &[PfsMount], instance: &InstanceId) -> Result<Mounts, NotMounted> {
         let held = |noted: &PfsMount| {
             let found = look(noted)?;
-            if found.instance() == Some(instance) {
+            if found.instance() == Some(instance.as_str()) {
                 let (path, mountpoint) = (noted.path.clone(), found.mountpoint);
                 return Err(NotMounted::Itself { path, mountpoint });
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use model::{FragmentIndex, Ino, NodeName};
+use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -38,7 +38,7 @@ pub struct Peers {
     own_index: FragmentIndex,
     /// Where the copy of this home's log is.
     copy: Option<Place>,
-    instance: String,
+    instance: InstanceId,
     namespace: u32,
     credential: Credential,
     terms: Arc<Terms>,

@@ -175,7 +175,7 @@ impl Worker {
         connection.send(id, &Reply::Done, &[])?;
         let ran = run(stream.into(), &spec, self.namespace_id);
         if let Err(error) = &ran {
-            tracing::error!(instance = self.fragment.spec().instance, %error, "a mover of a stage cannot be run");
+            tracing::error!(instance = ?self.fragment.spec().instance, %error, "a mover of a stage cannot be run");
         }
         Err(ran.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     }
@@ -224,7 +224,7 @@ impl Worker {
         result.unwrap_or_else(|error| {
             let errno = errno_of(&error);
             if errno == Errno::IO {
-                tracing::error!(instance = self.fragment.spec().instance, %error, "an object cannot be used");
+                tracing::error!(instance = ?self.fragment.spec().instance, %error, "an object cannot be used");
             }
             Reply::Failed(errno.raw_os_error())
         })

@@ -54,9 +54,9 @@ pub struct Server {
     root: PathBuf,
     node: NodeName,
     boot: u64,
-    fragments: RwLock<HashMap<String, Slot>>,
+    fragments: RwLock<HashMap<InstanceId, Slot>>,
     /// The copies of other nodes' metadata logs, by instance: also of fragments that are not served.
-    copies: RwLock<HashMap<String, Arc<Copies>>>,
+    copies: RwLock<HashMap<InstanceId, Arc<Copies>>>,
     /// Fragments come into use and go out of it one at a time.
     changing: Mutex<foreign::Foreign>,
     /// What is out of use is removed one at a time, beside that; taken before `changing`.
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// What runs movers, and where the specification of an instance's fragment is on disk.
-    pub(crate) fn mover(&self, instance: &str) -> Option<(&RunMover, PathBuf)> {
+    pub(crate) fn mover(&self, instance: &InstanceId) -> Option<(&RunMover, PathBuf)> {
         Some((&**self.run_mover.get()?, specification::path_of(&self.folder(instance).ok()?)))
     }
 
@@ -124,7 +124,7 @@ impl Server {
     ///
     /// # Errors
     /// Blames the user where there is no such fragment.
-    pub fn scrub(&self, instance: &str, spec: Option<ScrubSpec>) -> Result<ScrubStatus, ApiError> {
+    pub fn scrub(&self, instance: &InstanceId, spec: Option<ScrubSpec>) -> Result<ScrubStatus, ApiError> {
         self.known(instance).map(|fragment| fsck::scrub(&fragment, spec))
     }
 
@@ -132,7 +132,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::scrub`].
-    pub fn paths(&self, instance: &str, inos: &[(u32, Ino)]) -> Result<Vec<Option<String>>, ApiError> {
+    pub fn paths(&self, instance: &InstanceId, inos: &[(u32, Ino)]) -> Result<Vec<Option<String>>, ApiError> {
         self.known(instance).map(|fragment| fsck::paths(&fragment, inos))
     }
 
@@ -140,7 +140,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::scrub`].
-    pub fn fsck(&self, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+    pub fn fsck(&self, instance: &InstanceId, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.known(instance).map(|fragment| fsck::run(&fragment, spec))
     }
 
@@ -148,17 +148,17 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::scrub`].
-    pub fn files_on(&self, instance: &str, index: FragmentIndex) -> Result<PartFiles, ApiError> {
+    pub fn files_on(&self, instance: &InstanceId, index: FragmentIndex) -> Result<PartFiles, ApiError> {
         self.known(instance).map(|fragment| fsck::files_on(&fragment, index))
     }
 
     /// Control knows of these doubts about copies of what a fragment has; see [`FragmentStatus::doubts`].
-    pub fn hear(&self, instance: &str, doubts: &[u64]) {
+    pub fn hear(&self, instance: &InstanceId, doubts: &[u64]) {
         self.fragment(instance).iter().for_each(|fragment| fragment.hear(doubts));
     }
 
     /// The fragment; waits for one that starts.
-    fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
+    fn known(&self, instance: &InstanceId) -> Result<Arc<Fragment>, ApiError> {
         if !self.wait_until_started(instance, changes::START_MAX) {
             return Err(self.starting(instance));
         }
@@ -186,7 +186,7 @@ impl Server {
             drop(fragment);
             if let Err(error) = self.finish(&instance, volume, &verifier) {
                 tracing::warn!(
-                    instance,
+                    ?instance,
                     %error,
                     "the fragment is not stopped cleanly: clients will take what they have not synced for lost if the machine or \
                      its file system is started anew before it is served again"
@@ -206,7 +206,7 @@ impl Server {
     }
 
     /// Makes everything of a fragment that is not served any more survive a power loss, and notes that.
-    fn finish(&self, instance: &str, volume: VolumeKind, verifier: &Verifier) -> io::Result<()> {
+    fn finish(&self, instance: &InstanceId, volume: VolumeKind, verifier: &Verifier) -> io::Result<()> {
         let folder = self.root.join(instance);
         if volume == VolumeKind::Image {
             sync_file_system(&volume::mountpoint_of(&folder))?;
@@ -222,12 +222,12 @@ impl Server {
 
     /// Unmounts a volume. Threads whose connection was ended hold its files for a moment more; a mount of a job, for as
     /// long as it lives. Returns whether it is unmounted.
-    fn close_volume(&self, instance: &str) -> bool {
+    fn close_volume(&self, instance: &InstanceId) -> bool {
         let give_up = Instant::now() + CLOSE_LIMIT;
         while let Err(error) = volume::close(&self.root.join(instance)) {
             if Instant::now() > give_up {
                 // The next start finds it mounted and goes on.
-                tracing::warn!(instance, %error, "the fragment's volume stays mounted");
+                tracing::warn!(?instance, %error, "the fragment's volume stays mounted");
                 return false;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -239,32 +239,32 @@ impl Server {
         self.boot
     }
 
-    pub(crate) fn fragment(&self, instance: &str) -> Option<Arc<Fragment>> {
+    pub(crate) fn fragment(&self, instance: &InstanceId) -> Option<Arc<Fragment>> {
         match self.fragments.read().expect(POISON).get(instance)? {
             Slot::Served(fragment) => Some(fragment.clone()),
             _ => None,
         }
     }
 
-    pub(crate) fn copies(&self, instance: &str) -> Option<Arc<Copies>> {
+    pub(crate) fn copies(&self, instance: &InstanceId) -> Option<Arc<Copies>> {
         self.copies.read().expect(POISON).get(instance).cloned()
     }
 
     /// Whether it is not known yet whether the fragment can be served.
-    pub(crate) fn is_starting(&self, instance: &str) -> bool {
+    pub(crate) fn is_starting(&self, instance: &InstanceId) -> bool {
         matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Starting(_)))
     }
 
-    fn status_of(&self, instance: &str) -> Option<FragmentStatus> {
+    fn status_of(&self, instance: &InstanceId) -> Option<FragmentStatus> {
         self.fragments.read().expect(POISON).get(instance).map(Slot::status)
     }
 
-    fn slots(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Slot>> {
+    fn slots(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<InstanceId, Slot>> {
         self.fragments.write().expect(POISON)
     }
 
-    fn folder(&self, instance: &str) -> Result<PathBuf, ApiError> {
-        instance.parse::<InstanceId>().map(|_| self.root.join(instance)).map_err(|_| ApiError {
+    fn folder(&self, instance: &InstanceId) -> Result<PathBuf, ApiError> {
+        instance.check().map(|()| self.root.join(instance)).map_err(|_| ApiError {
             code: ErrorCode::BadInstanceId,
             blame: Blame::Forebay,
             message: format!("{instance:?} is no instance id"),

@@ -38,7 +38,7 @@ use std::path::PathBuf;
 
 use model::phase::Coherence;
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Credential;
@@ -102,7 +102,7 @@ pub enum VolumeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FragmentSpec {
     /// The instance's id.
-    pub instance: String,
+    pub instance: InstanceId,
     /// Which of the instance's fragments this is.
     pub index: FragmentIndex,
     /// Bytes that this fragment may hold.
@@ -140,7 +140,7 @@ pub struct FragmentSpec {
 impl Default for FragmentSpec {
     fn default() -> FragmentSpec {
         FragmentSpec {
-            instance: String::new(),
+            instance: InstanceId::default(),
             index: FragmentIndex(0),
             capacity_bytes: 0,
             volume: VolumeKind::Directory,
@@ -227,7 +227,7 @@ pub struct NamespaceSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceTarget {
     /// The instance's id.
-    pub instance: String,
+    pub instance: InstanceId,
     /// The namespace's number in it.
     pub namespace: u32,
     /// Who uses it. `None` in the specification of a stage: whoever copies has it from the node that it runs on.

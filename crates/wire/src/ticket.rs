@@ -93,11 +93,11 @@ mod tests {
     use crate::node::{NamespaceTarget, StagePolicy};
     use crate::owner::Owner;
     use crate::stages::StagePair;
-    use model::FragmentIndex;
+    use model::{FragmentIndex, InstanceId};
 
     fn stage() -> StageSpec {
         let target = NamespaceTarget {
-            instance: "i1".into(),
+            instance: InstanceId::literal("i1"),
             namespace: 0,
             credential: None,
             layout: Layout::striped(2),
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(check(&foreign, &good), Err(TicketError::NotOfThis));
         assert_eq!(check("", &good), Err(TicketError::NotOfThis), "no key at all");
         assert_eq!(check(&own, &stage()), Err(TicketError::NotOfThis), "no ticket at all");
-        let other_buffer = NamespaceTarget { instance: "i2".into(), ..good.target.clone() };
+        let other_buffer = NamespaceTarget { instance: InstanceId::literal("i2"), ..good.target.clone() };
         let other_namespace = NamespaceTarget { namespace: 1, ..good.target.clone() };
         let pair = StagePair { buffer: "a".into(), pfs: "/a".into(), size_hint: None, ino: None };
         for wrong in [

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::{FragmentIndex, Ino, NodeName, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, NodeName, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::data::connection::encode;
@@ -184,7 +184,8 @@ fn sessions_of_storage_nodes_have_the_bytes_that_they_always_had() {
 fn a_claim_has_the_bytes_that_it_always_had() {
     let (mut client, mut node) = UnixStream::pair().unwrap();
     node.write_all(b"FRBY\x02\x00").and_then(|()| node.write_all(&[7; 32])).unwrap();
-    let claim = Claim { instance: "i1".into(), namespace: 16, fragment: FRAGMENT, session: SESSION };
+    let claim =
+        Claim { instance: InstanceId::literal("i1"), namespace: 16, fragment: FRAGMENT, session: SESSION };
     let said = std::thread::spawn(move || {
         // As far as the number that the client draws.
         let mut said = [0; 4 + 2 + 3 + 4 + 4 + 16];

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{FragmentIndex, NodeName, SessionId};
+use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 use wire::data::connection::Connection;
 use wire::data::hello::Claim;
-use wire::data::moved::{NAME, Place, address_of, look_above, with};
+use wire::data::moved::{self, NAME, Place, address_of, look_above};
 use wire::data::stream::Stream;
 use wire::data::{Reply, Request};
 use wire::node::StorageAddress;
@@ -27,7 +27,11 @@ fn address(node: &str) -> StorageAddress {
 
 fn claim(instance: &str, fragment: u32) -> Claim {
     let fragment = FragmentIndex(fragment);
-    Claim { instance: instance.into(), namespace: 0, fragment, session: SessionId([0; 16]) }
+    Claim { instance: InstanceId::unchecked(instance), namespace: 0, fragment, session: SessionId([0; 16]) }
+}
+
+fn with(text: &str, instance: &str, fragment: FragmentIndex, address: &StorageAddress) -> Option<String> {
+    moved::with(text, &InstanceId::unchecked(instance), fragment, address)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::{FragmentIndex, SessionId};
+use model::{FragmentIndex, InstanceId, SessionId};
 use wire::data::Credential;
 use wire::data::hello::{Claim, HelloError, Key, Refusal, greet, welcome};
 
@@ -22,7 +22,7 @@ fn a_client_names_the_version_of_a_node_that_speaks_another_one() {
     greeting.extend_from_slice(&[7; 32]);
     node.write_all(&greeting).unwrap();
     let claim = Claim {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         namespace: 0,
         fragment: FragmentIndex(0),
         session: SessionId([9; 16]),

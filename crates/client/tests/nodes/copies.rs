@@ -247,7 +247,7 @@ fn a_home_that_is_given_its_copy_slowly_holds_up_no_other_buffer() {
     start(&mut cluster, HOME);
     asked.recv_timeout(BOUND).expect("the home asks for the copy");
     let (does, done) = channel();
-    let other = FragmentSpec { instance: "i2".into(), peers: Vec::new(), ..cluster.spec(HOME) };
+    let other = FragmentSpec { instance: "i2".parse().unwrap(), peers: Vec::new(), ..cluster.spec(HOME) };
     let server = cluster.servers[HOME].clone();
     std::thread::spawn(move || {
         server.create_fragment(&other).unwrap();
@@ -287,7 +287,7 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
     stop(&cluster, HOME);
     let (address, key) = (&cluster.target.nodes[KEEPER], member());
     let session = member::Member { role: member::Role::Copying, fragment: 0.into(), term: 0 }.session();
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1.into(), session };
+    let claim = Claim { instance: "i1".parse().unwrap(), namespace: 0, fragment: 1.into(), session };
     let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();
     let requests = [Request::BeginCopy, Request::AppendCopy { offset: 0, confirmed: 0 }];
     for (id, request) in (1..).zip(requests) {

@@ -1,6 +1,7 @@
 //! A home's log has lost its end, and nothing here says so: what it does not name is kept until its copy was asked.
 
 use client::Names;
+use model::InstanceId;
 use wire::node::FsckSpec;
 
 use crate::copies::{HOME, KEEPER, await_status, await_two_copies, cut, log, start, stop};
@@ -22,7 +23,9 @@ fn nothing_is_removed_by_the_word_of_a_log_before_its_copy_was_asked_whether_it_
     cut(&log(&cluster));
     start(&mut cluster, HOME);
     await_status(&cluster, "served", |status| !status.copies.is_empty());
-    let repair = |cluster: &Cluster| cluster.servers[HOME].fsck("i1", FsckSpec { repair: true }).unwrap();
+    let repair = |cluster: &Cluster| {
+        cluster.servers[HOME].fsck(&InstanceId::literal("i1"), FsckSpec { repair: true }).unwrap()
+    };
     let report = repair(&cluster);
     assert!(report.freed == 0 && report.unseen.iter().any(|part| part.why.contains("n1")), "{report:?}");
     start(&mut cluster, KEEPER);

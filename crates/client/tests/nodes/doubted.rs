@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::{Client, Contents, Names};
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, InstanceId};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::{Reply, Request, Time};
@@ -149,7 +149,7 @@ fn an_object_that_is_taken_in_part_is_used_by_nobody_and_is_taken_on_after_a_pow
     let client = cluster.client();
     let is_refused = || assert_eq!(client.read(ino, at, &mut [0; 8192]), Err(Errno::IO));
     is_refused();
-    drop(cluster.servers[1].fsck("i1", FsckSpec { repair: true }).unwrap());
+    drop(cluster.servers[1].fsck(&InstanceId::literal("i1"), FsckSpec { repair: true }).unwrap());
     is_refused();
     assert_eq!(scrub(&cluster, 1).unverified.len(), 1, "it is listed");
     let met = dying.met.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use client::{Client, Names, ROOT};
-use model::FragmentIndex;
+use model::{FragmentIndex, InstanceId};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::node::StorageAddress;
@@ -91,8 +91,12 @@ fn forward(lines: &Mutex<Vec<Line>>, number: usize, (mut client, mut server): (T
 fn handshake(cluster: &Cluster) -> usize {
     let node = &cluster.target.nodes[0];
     let between = Between::start(node.tcp.clone());
-    let claim =
-        Claim { instance: "i1".into(), namespace: 0, fragment: FragmentIndex(0), session: [9; 16].into() };
+    let claim = Claim {
+        instance: InstanceId::literal("i1"),
+        namespace: 0,
+        fragment: FragmentIndex(0),
+        session: [9; 16].into(),
+    };
     let node = StorageAddress { tcp: between.address.clone(), ..node.clone() };
     dial(&node, Via::Tcp, &member(), &claim).unwrap();
     between.said(0)

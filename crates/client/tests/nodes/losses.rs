@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, SessionId};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::message::UNKNOWN_BYTES;
@@ -115,7 +115,7 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
 /// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
 fn is_settled(cluster: &Cluster, fragment: FragmentIndex, ino: Ino) -> bool {
     let claim = Claim {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         namespace: 0,
         fragment: FragmentIndex(0),
         session: SessionId([7; 16]),

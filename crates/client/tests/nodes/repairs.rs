@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
-use model::Ino;
+use model::{Ino, InstanceId};
 use rustix::io::Errno;
 use wire::{control::VolumeKind, data::types::SetAttr, node::FsckSpec};
 
@@ -285,7 +285,7 @@ fn where_nobody_can_tell_which_copy_is_good_neither_is_put_over_the_other() {
     }
     // What is removed, and what a person takes as it is, is in nobody's way any more.
     cluster.client().unlink(New, ROOT, b"removed").unwrap();
-    drop(cluster.servers[0].fsck("i1", FsckSpec { repair: true }).unwrap());
+    drop(cluster.servers[0].fsck(&InstanceId::literal("i1"), FsckSpec { repair: true }).unwrap());
     await_mirrors(&cluster);
     assert!(fs::read(mirror(&cluster, 0, inos[0])).unwrap() == flipped);
 }
@@ -325,7 +325,7 @@ fn a_file_that_lies_among_the_folders_of_a_mirror_is_named_and_in_nobodys_way() 
     });
     await_mirrors(&cluster);
     assert!(read(&cluster.client(), inos[0], BYTES) == Ok(pattern(BYTES, 0)));
-    let report = cluster.servers[1].fsck("i1", FsckSpec::default()).unwrap();
+    let report = cluster.servers[1].fsck(&InstanceId::literal("i1"), FsckSpec::default()).unwrap();
     let named: Vec<&Path> = report.strays.iter().map(|stray| stray.path.as_path()).collect();
     for objects in ["mirror/0/README", "objects/0/README"] {
         assert!(named.iter().any(|path| path.ends_with(objects)), "{named:?}");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
-use model::Ino;
+use model::{Ino, InstanceId};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::message::Change;
@@ -43,8 +43,8 @@ pub fn await_mirrors(cluster: &Cluster) {
 
 /// Scrubs what node `n` has: everything that it has is sealed then.
 pub fn scrub(cluster: &Cluster, n: usize) -> ScrubStatus {
-    cluster.servers[n].scrub("i1", Some(ScrubSpec::default())).unwrap();
-    let status = || cluster.servers[n].scrub("i1", None).unwrap();
+    cluster.servers[n].scrub(&InstanceId::literal("i1"), Some(ScrubSpec::default())).unwrap();
+    let status = || cluster.servers[n].scrub(&InstanceId::literal("i1"), None).unwrap();
     wait_until("scrubbed", || !status().running);
     status()
 }

@@ -213,7 +213,7 @@ fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
         let lock = range(LockKind::Exclusive, 0, 9);
         client.set_lock(ino, 1, &lock).unwrap();
         let dial = |session| {
-            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0.into(), session };
+            let claim = Claim { instance: "i1".parse().unwrap(), namespace: 0, fragment: 0.into(), session };
             let (mut connection, _) = dial(&cluster.target.nodes[0], Via::Tcp, &member(), &claim).unwrap();
             connection.send(1, &Request::Ping, &[]).unwrap();
             assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
@@ -262,8 +262,8 @@ fn a_client_that_goes_on_for_another_holds_what_that_held() {
 fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
     let cluster = Cluster::start(1, 64 << 20);
     let (key, address) = (member(), &cluster.target.nodes[0]);
-    let claim =
-        Claim { instance: "i1".into(), namespace: 0, fragment: 0.into(), session: SessionId([7; 16]) };
+    let session = SessionId([7; 16]);
+    let claim = Claim { instance: "i1".parse().unwrap(), namespace: 0, fragment: 0.into(), session };
     for _ in 0..200 {
         let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream().unwrap());
         let both = both.map(|stream| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
-use model::{FragmentIndex, Ino, NodeName, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, NodeName, SessionId};
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
@@ -69,7 +69,8 @@ fn write(client: &Client, ino: Ino, seed: usize) {
 /// Asks for fragment `n` at `address`, as a client does that knows no better.
 fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
     let fragment = FragmentIndex(u32::try_from(n).unwrap());
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session: SessionId([7; 16]) };
+    let claim =
+        Claim { instance: InstanceId::literal("i1"), namespace: 0, fragment, session: SessionId([7; 16]) };
     dial(address, Via::Tcp, &member(), &claim).map(drop)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use client::{Client, Creator};
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -66,7 +66,7 @@ impl Cluster {
             _folder: folder,
             servers: Vec::new(),
             target: NamespaceTarget {
-                instance: "i1".into(),
+                instance: InstanceId::literal("i1"),
                 namespace: 0,
                 credential: Some(member()),
                 layout,

@@ -1,7 +1,7 @@
 //! Clients that work for users, and what only a credential lets nobody do.
 
 use client::{Client, ConnectError, Contents, Names, RequestId::New};
-use model::{FragmentIndex, Ino, SessionId};
+use model::{FragmentIndex, Ino, InstanceId, SessionId};
 use rustix::io::Errno;
 use wire::data::connection::encode;
 use wire::data::credential::{Capability, Credential, Grant, Holder, Identity, User};
@@ -38,7 +38,7 @@ fn connect(
     credential: &Credential,
     session: SessionId,
 ) -> Connection {
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session };
+    let claim = Claim { instance: InstanceId::literal("i1"), namespace: 0, fragment, session };
     dial(&cluster.target.nodes[fragment.place()], Via::Tcp, credential, &claim).unwrap().0
 }
 
@@ -131,7 +131,12 @@ fn who_only_has_a_credential_is_no_storage_node() {
     for credential in [credential(Identity::Kernel), other()] {
         for role in [Role::Copying, Role::Mirroring, Role::Following, Role::Repairing] {
             let session = Member { role, fragment: FragmentIndex(1), term: 9 }.session();
-            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: FragmentIndex(0), session };
+            let claim = Claim {
+                instance: InstanceId::literal("i1"),
+                namespace: 0,
+                fragment: FragmentIndex(0),
+                session,
+            };
             let refused = dial(&cluster.target.nodes[0], Via::Tcp, &credential, &claim).map(drop);
             assert!(
                 matches!(refused, Err(HelloError::Refused(Refusal::WrongKey | Refusal::NoSuchFragment))),

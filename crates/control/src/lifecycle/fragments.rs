@@ -100,7 +100,7 @@ pub(crate) async fn destroy<S: Site>(app: &App<S>, instance: &Instance) -> Resul
     let all = instance.nodes.iter().map(async |node| {
         match app.site.delete_fragment(node, &instance.id).await {
             Err(error) if absent(&app.site, &error) => {
-                tracing::warn!(?node, instance = instance.id, %error, "a fragment is left behind until its node is back");
+                tracing::warn!(?node, instance = ?instance.id, %error, "a fragment is left behind until its node is back");
                 let left = Leftover::fragment(node, &instance.id);
                 app.database.transact(move |tx| leftovers::add(tx, &left)).await
             }

@@ -78,7 +78,7 @@ pub(super) async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[Fr
                 }
                 Err(error) => {
                     let instance = &of.instance.id;
-                    tracing::warn!(?node, instance, %error, "cannot ask which files had data on a lost node");
+                    tracing::warn!(?node, ?instance, %error, "cannot ask which files had data on a lost node");
                     all.unasked = true;
                 }
             }

@@ -223,8 +223,11 @@ async fn note_place<S: Site>(
 /// and keep a copy of one of them.
 async fn tell<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
     let nodes = app.site.nodes();
-    let unaware =
-        |view: &NodeView| Leftover { node: view.name.clone(), kind: Kind::Unaware, id: instance.id.clone() };
+    let unaware = |view: &NodeView| Leftover {
+        node: view.name.clone(),
+        kind: Kind::Unaware,
+        id: instance.id.to_string(),
+    };
     let unaware: Vec<Leftover> = nodes.iter().map(unaware).collect();
     app.database.transact(move |tx| unaware.iter().try_for_each(|each| left::add(tx, each))).await?;
     let online = nodes.into_iter().filter(|view| view.online);

@@ -34,7 +34,7 @@ pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) -> Result<(
                 let instance = &instance.id;
                 tracing::warn!(
                     ?node,
-                    instance,
+                    ?instance,
                     "a node does not say that its part of a buffer is on two nodes"
                 );
                 return Ok(());

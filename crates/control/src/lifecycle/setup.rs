@@ -3,9 +3,9 @@
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
 use daemon::error::user;
-use model::buffer::BufferRef;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
+use model::{InstanceId, buffer::BufferRef};
 use wire::control::{ApiError, Blame, ErrorCode, Setup, VolumeKind};
 
 use super::target::Described;
@@ -210,7 +210,7 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             Err(refused) => return Ok(Err(refused)),
         };
         let instance = Instance {
-            id: format!("i{}", counters::next(tx, Counter::Instance)?),
+            id: InstanceId::unchecked(format!("i{}", counters::next(tx, Counter::Instance)?)),
             key: key.clone(),
             stage_key: stage_key.clone(),
             requested_bytes: own.requested_bytes,
@@ -261,7 +261,7 @@ async fn fall_back<S: Site>(
     instance: Instance,
 ) -> Result<Instance, ApiError> {
     let token = session.token.clone();
-    tracing::info!(token, instance = instance.id, "no image possible, use a directory");
+    tracing::info!(token, instance = ?instance.id, "no image possible, use a directory");
     pool::kind(instance.kind).discard(app, session, &instance, false).await?;
     let instance = Instance { volume: VolumeKind::Directory, ..instance };
     let noted = instance.clone();

@@ -2,7 +2,7 @@
 
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
-use model::{Ino, NodeName};
+use model::{Ino, InstanceId, NodeName};
 use wire::control::VolumeKind;
 use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
 
@@ -10,7 +10,7 @@ use super::*;
 
 fn instance() -> Instance {
     Instance {
-        id: "i1".into(),
+        id: InstanceId::literal("i1"),
         key: String::new(),
         stage_key: String::new(),
         requested_bytes: 1,
@@ -27,7 +27,7 @@ fn instance() -> Instance {
 }
 
 fn fragment() -> FragmentStatus {
-    FragmentStatus { instance: "i1".into(), capacity_bytes: 1, ..FragmentStatus::default() }
+    FragmentStatus { instance: InstanceId::literal("i1"), capacity_bytes: 1, ..FragmentStatus::default() }
 }
 
 fn view(fragments: Vec<FragmentStatus>) -> NodeView {

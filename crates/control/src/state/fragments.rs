@@ -4,7 +4,7 @@
 //! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or
 //! not mounted, which somebody must decide. No two nodes were ever to have a fragment in the same term.
 
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
 use wire::node::Missing;
@@ -71,11 +71,12 @@ pub(crate) fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<NodeName>> 
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State, u32)>> {
+pub(crate) fn states(tx: &Transaction<'_>, instance: &InstanceId) -> Result<Vec<(State, u32)>> {
     let sql =
         "SELECT state, term FROM fragments JOIN instances USING (token) WHERE id = ?1 ORDER BY position";
     let mut query = tx.prepare(sql)?;
-    let states = query.query_map([instance], |row| Ok((row.get::<_, Word<State>>(0)?.0, row.get(1)?)))?;
+    let states =
+        query.query_map([Word(instance)], |row| Ok((row.get::<_, Word<State>>(0)?.0, row.get(1)?)))?;
     Ok(states.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -83,9 +84,9 @@ pub(crate) fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State,
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
+pub(crate) fn note_made(tx: &Transaction<'_>, instance: &InstanceId) -> Result<()> {
     let sql = "UPDATE fragments SET state = ?2 WHERE token = (SELECT token FROM instances WHERE id = ?1)";
-    tx.execute(sql, params![instance, Word(State::There)])?;
+    tx.execute(sql, params![Word(instance), Word(State::There)])?;
     Ok(())
 }
 

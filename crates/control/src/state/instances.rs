@@ -1,8 +1,8 @@
 //! Tables `instances` and `namespaces`: what is allocated.
 
-use model::NodeName;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
+use model::{InstanceId, NodeName};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
@@ -14,7 +14,7 @@ use crate::site::PoolKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Instance {
     /// Its id, as `i3`.
-    pub id: String,
+    pub id: InstanceId,
     /// Its key, 64 hexadecimal digits.
     pub key: String,
     /// Signs the tickets of its stages, 64 hexadecimal digits: no node ever has it. Empty in an instance that was
@@ -64,7 +64,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> 
          stage_key, behaviour) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             token,
-            instance.id,
+            Word(&instance.id),
             instance.key,
             instance.requested_bytes,
             instance.capacity_bytes,
@@ -106,7 +106,7 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>
     let found = tx
         .query_row("SELECT * FROM instances WHERE token = ?1", [token], |row| {
             Ok(Instance {
-                id: row.get("id")?,
+                id: row.get::<_, Word<InstanceId>>("id")?.0,
                 key: row.get("key")?,
                 stage_key: row.get("stage_key")?,
                 requested_bytes: row.get("requested_bytes")?,

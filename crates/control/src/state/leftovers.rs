@@ -1,6 +1,6 @@
 //! Table `leftovers`: what was to be taken from a node that did not answer, or told it. That is done when it is back.
 
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use rusqlite::{Transaction, params};
 
 use super::Result;
@@ -36,8 +36,8 @@ pub(crate) struct Leftover {
 
 impl Leftover {
     /// A fragment of an instance.
-    pub(crate) fn fragment(node: &NodeName, instance: &str) -> Leftover {
-        Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.to_owned() }
+    pub(crate) fn fragment(node: &NodeName, instance: &InstanceId) -> Leftover {
+        Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.to_string() }
     }
 }
 

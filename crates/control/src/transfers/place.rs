@@ -66,7 +66,7 @@ fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
     let instance = instances::find(tx, &found.space.token)?;
     let fits = |instance: &instances::Instance| {
         let named = match place {
-            Place::Mount { instance: id, .. } => *id == instance.id,
+            Place::Mount { instance: id, .. } => instance.id == id.as_str(),
             Place::Session { .. } => true,
         };
         named && instance.access_modes.contains(&found.space.access_mode)

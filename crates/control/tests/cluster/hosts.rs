@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use api::CallError;
 use api::munge::{Munge, ServiceUser};
 use daemon::client::Client;
+use model::InstanceId;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -169,7 +170,7 @@ impl Cluster {
     }
 
     /// What a node has of an instance.
-    pub fn fragment(&self, node: &str, instance: &str) -> PathBuf {
+    pub fn fragment(&self, node: &str, instance: &InstanceId) -> PathBuf {
         self.path(node).join("state/fragments").join(instance)
     }
 

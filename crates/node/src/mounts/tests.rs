@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, InstanceId};
 use wire::control::ErrorCode;
 use wire::node::NamespaceTarget;
 
@@ -33,7 +33,7 @@ fn setting(dir: &Path) -> Setting<MarkerTable> {
 
 fn spec(dir: &Path) -> MountSpec {
     let target = NamespaceTarget {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         namespace: 0,
         credential: None,
         layout: Layout::striped(1),

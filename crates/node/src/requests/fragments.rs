@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use model::InstanceId;
 use serde_json::{Value, json};
 use server::Body;
 use server::Refusal;
@@ -15,17 +16,17 @@ use crate::node::Node;
 /// Makes and serves a fragment.
 pub(super) async fn create(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(spec): Body<FragmentSpec>,
 ) -> Result<Json<FragmentStatus>, Refusal> {
-    same_id(&instance, &spec.instance)?;
+    same_id(instance.as_str(), spec.instance.as_str())?;
     Ok(Json(node.storage()?.create(spec).await?))
 }
 
 /// Notes that another node has a fragment in place of one that is lost; if that was here, it is out of use from now on.
 pub(super) async fn moved(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(moved): Body<Moved>,
 ) -> Result<Json<Value>, Refusal> {
     node.note_moved(&instance, &moved)?;
@@ -38,7 +39,7 @@ pub(super) async fn moved(
 /// Control knows of doubts about copies of what a fragment has.
 pub(super) async fn heard(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(doubts): Body<Vec<u64>>,
 ) -> Result<Json<Value>, Refusal> {
     node.storage()?.hear(instance, doubts).await?;
@@ -48,7 +49,7 @@ pub(super) async fn heard(
 /// Destroys a fragment.
 pub(super) async fn delete(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
 ) -> Result<Json<Value>, Refusal> {
     node.storage()?.delete(instance).await?;
     Ok(Json(json!({})))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use model::{FragmentIndex, Ino};
+use model::{FragmentIndex, Ino, InstanceId};
 use server::Body;
 use server::Refusal;
 use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
@@ -14,7 +14,7 @@ use crate::node::Node;
 /// Starts a scrub.
 pub(super) async fn scrub(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(spec): Body<ScrubSpec>,
 ) -> Result<Json<ScrubStatus>, Refusal> {
     Ok(Json(node.storage()?.scrub(instance, Some(spec)).await?))
@@ -23,7 +23,7 @@ pub(super) async fn scrub(
 /// How it stands.
 pub(super) async fn status(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
 ) -> Result<Json<ScrubStatus>, Refusal> {
     Ok(Json(node.storage()?.scrub(instance, None).await?))
 }
@@ -31,7 +31,7 @@ pub(super) async fn status(
 /// Where files are.
 pub(super) async fn paths(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(inos): Body<Vec<(u32, Ino)>>,
 ) -> Result<Json<Vec<Option<String>>>, Refusal> {
     Ok(Json(node.storage()?.paths(instance, inos).await?))
@@ -40,7 +40,7 @@ pub(super) async fn paths(
 /// Which files have data in a fragment.
 pub(super) async fn files(
     State(node): State<Arc<Node>>,
-    Path((instance, fragment)): Path<(String, FragmentIndex)>,
+    Path((instance, fragment)): Path<(InstanceId, FragmentIndex)>,
 ) -> Result<Json<PartFiles>, Refusal> {
     Ok(Json(node.storage()?.files_on(instance, fragment).await?))
 }
@@ -48,7 +48,7 @@ pub(super) async fn files(
 /// Compares metadata and objects.
 pub(super) async fn fsck(
     State(node): State<Arc<Node>>,
-    Path(instance): Path<String>,
+    Path(instance): Path<InstanceId>,
     Body(spec): Body<FsckSpec>,
 ) -> Result<Json<FsckReport>, Refusal> {
     Ok(Json(node.storage()?.fsck(instance, spec).await?))

@@ -21,7 +21,7 @@ fn describe(health: &NodeHealth) -> Metrics {
     let each_fragment = |value: fn(&wire::node::FragmentStatus) -> u64| {
         let numbers = health.fragments.iter().map(move |fragment| {
             (
-                vec![("node", health.name.to_string()), ("instance", fragment.instance.clone())],
+                vec![("node", health.name.to_string()), ("instance", fragment.instance.to_string())],
                 number(value(fragment)),
             )
         });

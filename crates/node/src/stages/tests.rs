@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use model::FragmentIndex;
 use model::phase::{Direction, StageKind, StageState};
 use model::stripe::Layout;
+use model::{FragmentIndex, InstanceId};
 use wire::control::{ErrorCode, Owner};
 use wire::node::{NamespaceTarget, StagePolicy};
 
@@ -19,7 +19,7 @@ fn setting(dir: &Path) -> Setting {
 /// A stage whose worker does what `what` says.
 fn spec(what: &str) -> StageSpec {
     let target = NamespaceTarget {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         namespace: 0,
         credential: None,
         layout: Layout::striped(1),

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::FragmentIndex;
 use model::phase::{Direction, StageKind};
 use model::stripe::Layout;
+use model::{FragmentIndex, InstanceId};
 use stage::buffer::Buffer;
 use stage::engine::Engine;
 use stage::journal::Journal;
@@ -75,7 +75,7 @@ impl Site {
             source,
             destination,
             target: NamespaceTarget {
-                instance: "i1".into(),
+                instance: InstanceId::literal("i1"),
                 namespace: 0,
                 credential: None,
                 layout: Layout::striped(1),

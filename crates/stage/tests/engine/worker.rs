@@ -403,7 +403,7 @@ fn a_buffer_that_is_too_small_says_how_large_it_is() {
 fn a_buffer_that_cannot_be_reached_is_one_clear_error() {
     let work = Work::new(1, MIB);
     let mut spec = work.spec("1.0", Direction::In, "set", "");
-    spec.target.instance = "i2".into();
+    spec.target.instance = "i2".parse().unwrap();
     let error = work.run(&spec).error.unwrap();
     assert_eq!(error.code, ErrorCode::BufferUnreachable);
     assert!(error.message.contains("n0"), "{error}");

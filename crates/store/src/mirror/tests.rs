@@ -1,6 +1,6 @@
 //! A mirror that is away.
 
-use model::{FragmentIndex, Ino, NodeName};
+use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, Missing, StorageAddress};
@@ -17,7 +17,7 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
         unix: None,
     };
     let spec = FragmentSpec {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         index: FragmentIndex(0),
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,

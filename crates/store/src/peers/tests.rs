@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-use model::NodeName;
 use model::stripe::Layout;
+use model::{InstanceId, NodeName};
 use wire::control::{Owner, VolumeKind};
 use wire::node::{Missing, NamespaceSpec};
 
@@ -19,7 +19,7 @@ fn a_change_does_not_wait_for_a_list() {
     let peers = vec![peer("n0", "127.0.0.1:1".into()), peer("n1", tcp.local_addr().unwrap().to_string())];
     let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
     let spec = FragmentSpec {
-        instance: "i1".into(),
+        instance: InstanceId::literal("i1"),
         index: 1.into(),
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,

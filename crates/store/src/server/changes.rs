@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, Missing};
@@ -62,7 +63,7 @@ impl Server {
 
     /// Opens what is in the folder of an instance, or keeps it and says why not.
     fn load(self: &Arc<Server>, folder: &Path) {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = InstanceId::unchecked(folder.file_name().unwrap_or_default().to_string_lossy());
         let spec = match specification::read(folder) {
             Ok(Some(spec)) => spec,
             Ok(None) => return,
@@ -80,7 +81,7 @@ impl Server {
 
     /// Serves a fragment, at once or in the background. One of which it cannot be told which of these is refused, and
     /// tried again.
-    fn start_up(self: &Arc<Server>, name: &str, folder: &Path, spec: FragmentSpec, terms: Arc<Terms>) {
+    fn start_up(self: &Arc<Server>, name: &InstanceId, folder: &Path, spec: FragmentSpec, terms: Arc<Terms>) {
         let status = status_of(&spec, name);
         match Starting::of(name, folder, &spec, &terms) {
             Ok(Some(starting)) => return self.begin(starting),
@@ -91,20 +92,26 @@ impl Server {
             }
         }
         match Fragment::open(folder, spec, &terms) {
-            Ok(fragment) => drop(self.slots().insert(name.to_owned(), Slot::Served(Arc::new(fragment)))),
+            Ok(fragment) => drop(self.slots().insert(name.clone(), Slot::Served(Arc::new(fragment)))),
             Err(error) => self.refuse(status, &error),
         }
     }
 
-    fn start_up_later(self: &Arc<Server>, name: &str, folder: &Path, spec: FragmentSpec, terms: Arc<Terms>) {
-        let (server, folder, of) = (self.clone(), folder.to_owned(), name.to_owned());
+    fn start_up_later(
+        self: &Arc<Server>,
+        name: &InstanceId,
+        folder: &Path,
+        spec: FragmentSpec,
+        terms: Arc<Terms>,
+    ) {
+        let (server, folder, of) = (self.clone(), folder.to_owned(), name.clone());
         let later = move || {
             std::thread::sleep(LOST_PAUSE);
             server.alone(&of, || server.start_up(&of, &folder, spec, terms));
         };
         if let Err(error) = thread("start", later) {
             tracing::error!(
-                name,
+                ?name,
                 %error,
                 "no thread to try again to start a fragment; the next start of the node does"
             );
@@ -112,7 +119,7 @@ impl Server {
     }
 
     /// From here on this node keeps copies of the metadata logs of the instance's other nodes.
-    fn keep_copies(&self, instance: &str, folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) {
+    fn keep_copies(&self, instance: &InstanceId, folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) {
         if let Some(key) = Key::from_hex(&spec.key).filter(|_| spec.peers.len() > 1) {
             let copies = Arc::new(Copies::new(folder, spec.index, key, terms.clone()));
             self.copies.write().expect(POISON).insert(instance.to_owned(), copies);
@@ -209,7 +216,7 @@ impl Server {
     ///
     /// # Errors
     /// Blames the site when files cannot be removed; calling again goes on.
-    pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
+    pub fn delete_fragment(&self, instance: &InstanceId) -> Result<(), ApiError> {
         let _alone = self.removing.lock().expect(POISON);
         let removing = disk::removing(&self.folder(instance)?);
         let failed = |error| self.cannot(ErrorCode::FragmentNotRemoved, "remove", instance, &error);
@@ -220,13 +227,13 @@ impl Server {
     }
 
     /// Sets a fragment aside, and serves it no more.
-    fn take_out_of_use(&self, instance: &str) -> Result<(), ApiError> {
+    fn take_out_of_use(&self, instance: &InstanceId) -> Result<(), ApiError> {
         let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
         let failed = |error| self.cannot(ErrorCode::FragmentNotRemoved, "remove", instance, &error);
         if changing.has(instance, &folder).map_err(failed)? {
             tracing::warn!(
-                instance,
+                ?instance,
                 "kept the fragment of another instance with the id of one that is removed"
             );
             return Ok(());

@@ -1,5 +1,6 @@
 //! What control is told where a fragment that it asks for cannot be had.
 
+use model::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode};
 
 use super::Server;
@@ -11,7 +12,7 @@ impl Server {
         &self,
         code: ErrorCode,
         verb: &str,
-        instance: &str,
+        instance: &InstanceId,
         error: &FragmentError,
     ) -> ApiError {
         ApiError {
@@ -23,7 +24,7 @@ impl Server {
     }
 
     /// It is not known yet whether the fragment can be served.
-    pub(super) fn starting(&self, instance: &str) -> ApiError {
+    pub(super) fn starting(&self, instance: &InstanceId) -> ApiError {
         ApiError {
             code: ErrorCode::FragmentStarting,
             blame: Blame::Site,
@@ -36,7 +37,7 @@ impl Server {
     }
 
     /// Why a fragment that is here is not served.
-    pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
+    pub(super) fn broken(&self, instance: &InstanceId, why: &str, advice: Option<String>) -> ApiError {
         let kept = "what is on disk is kept as it is";
         ApiError {
             code: ErrorCode::FragmentBroken,

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use model::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode};
 use wire::node::FragmentSpec;
 
@@ -17,25 +18,25 @@ use crate::fragment::specification;
 /// Ids that control has used last for instances that have nothing here: others of the same ids have. A file beside the
 /// specification of what is here says so to later lives of the node.
 #[derive(Debug, Default)]
-pub(super) struct Foreign(HashSet<String>);
+pub(super) struct Foreign(HashSet<InstanceId>);
 
 impl Foreign {
     /// Whether what is in `folder` of this id is of another instance than control means.
     ///
     /// # Errors
     /// It cannot be told.
-    pub(super) fn has(&self, instance: &str, folder: &Path) -> Result<bool, FragmentError> {
+    pub(super) fn has(&self, instance: &InstanceId, folder: &Path) -> Result<bool, FragmentError> {
         let marked = || disk::exists(&mark(folder));
         let unknown = |cause| FragmentError::Io { operation: "look for", path: mark(folder), cause };
         Ok(self.0.contains(instance) || marked().map_err(unknown)?)
     }
 
-    fn note(&mut self, instance: &str, folder: &Path) -> io::Result<()> {
+    fn note(&mut self, instance: &InstanceId, folder: &Path) -> io::Result<()> {
         self.0.insert(instance.to_owned());
         if disk::exists(&mark(folder))? { Ok(()) } else { disk::replace(&mark(folder), b"") }
     }
 
-    fn forget(&mut self, instance: &str, folder: &Path) -> io::Result<()> {
+    fn forget(&mut self, instance: &InstanceId, folder: &Path) -> io::Result<()> {
         disk::remove_file(&mark(folder))?;
         self.0.remove(instance);
         Ok(())
@@ -63,12 +64,12 @@ impl Server {
             });
         }
         if let Err(error) = foreign.note(&spec.instance, &folder) {
-            tracing::warn!(instance = spec.instance, %error, "cannot note that a fragment is of another instance");
+            tracing::warn!(instance = ?spec.instance, %error, "cannot note that a fragment is of another instance");
         }
         Err(self.of_another(&spec.instance))
     }
 
-    fn of_another(&self, instance: &str) -> ApiError {
+    fn of_another(&self, instance: &InstanceId) -> ApiError {
         let folder = self.root.join(instance);
         ApiError {
             code: ErrorCode::FragmentOfAnother,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use model::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode};
 
 use super::{POISON, Server};
@@ -19,11 +20,11 @@ const MADE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Instances that are asked for and are not here: since when, and whether nothing is to be said of them any more.
 #[derive(Default)]
-pub(super) struct Missed(Mutex<BTreeMap<String, (Instant, bool)>>);
+pub(super) struct Missed(Mutex<BTreeMap<InstanceId, (Instant, bool)>>);
 
 impl Missed {
     /// One is asked for. Returns whether that is to be said now; it is not before it was asked for all this time.
-    fn ask(&self, instance: &str, now: Instant, patience: Duration) -> bool {
+    fn ask(&self, instance: &InstanceId, now: Instant, patience: Duration) -> bool {
         let mut missed = self.0.lock().expect(POISON);
         if missed.len() >= REMEMBERED_MAX && !missed.contains_key(instance) {
             return false;
@@ -33,27 +34,27 @@ impl Missed {
     }
 
     /// It was removed: who used it may ask for it once more, and nothing is to be said of that.
-    pub fn removed(&self, instance: &str) {
+    pub fn removed(&self, instance: &InstanceId) {
         self.0.lock().expect(POISON).insert(instance.to_owned(), (Instant::now(), true));
     }
 
     /// It is here.
-    pub fn made(&self, instance: &str) {
+    pub fn made(&self, instance: &InstanceId) {
         self.0.lock().expect(POISON).remove(instance);
     }
 }
 
 impl Server {
     /// Somebody asks for a part of an instance on the data path, and is refused.
-    pub(crate) fn miss(&self, instance: &str) {
+    pub(crate) fn miss(&self, instance: &InstanceId) {
         self.miss_after(instance, MADE_WITHIN);
     }
 
-    fn miss_after(&self, instance: &str, patience: Duration) {
+    fn miss_after(&self, instance: &InstanceId, patience: Duration) {
         let is_missed = self.folder(instance).is_ok() && self.status_of(instance).is_none();
         if is_missed && self.missed.ask(instance, Instant::now(), patience) {
             tracing::error!(
-                instance,
+                ?instance,
                 folder = %self.root.display(),
                 "a part of this instance is asked for, and is not among the fragments here: see whether the folder's file system is \
                  mounted"
@@ -63,7 +64,7 @@ impl Server {
 
     /// Why control cannot be told of an instance's part that is not served, and about which there is nothing else to
     /// say.
-    pub(super) fn lacking(&self, instance: &str) -> ApiError {
+    pub(super) fn lacking(&self, instance: &InstanceId) -> ApiError {
         // Control knows what it has had made.
         self.miss_after(instance, Duration::ZERO);
         ApiError {
@@ -84,16 +85,19 @@ mod tests {
     #[test]
     fn a_part_that_stays_away_is_told_once_and_one_that_is_made_or_removed_never() {
         let (missed, begin) = (Missed::default(), Instant::now());
-        let ask = |instance, after| missed.ask(instance, begin + after, MADE_WITHIN);
+        let ask = |instance: &InstanceId, after| missed.ask(instance, begin + after, MADE_WITHIN);
         let (at_once, later) = (Duration::ZERO, MADE_WITHIN * 2);
-        assert!(!ask("i1", at_once), "it may be made in a moment");
-        assert!(ask("i1", later));
-        assert!(!ask("i1", later));
-        assert!(!ask("i2", at_once));
-        missed.made("i2");
-        assert!(!ask("i2", later));
-        missed.removed("i3");
-        assert!(!ask("i3", later * 2));
-        assert!(missed.ask("i4", begin, Duration::ZERO), "control knows what there should be");
+        assert!(!ask(&InstanceId::literal("i1"), at_once), "it may be made in a moment");
+        assert!(ask(&InstanceId::literal("i1"), later));
+        assert!(!ask(&InstanceId::literal("i1"), later));
+        assert!(!ask(&InstanceId::literal("i2"), at_once));
+        missed.made(&InstanceId::literal("i2"));
+        assert!(!ask(&InstanceId::literal("i2"), later));
+        missed.removed(&InstanceId::literal("i3"));
+        assert!(!ask(&InstanceId::literal("i3"), later * 2));
+        assert!(
+            missed.ask(&InstanceId::literal("i4"), begin, Duration::ZERO),
+            "control knows what there should be"
+        );
     }
 }

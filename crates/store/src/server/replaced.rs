@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus};
 
@@ -39,14 +39,14 @@ impl Server {
             let of = instance.clone();
             // Whoever has found out may be waited for.
             if let Err(error) = thread("replaced", move || server.end_replaced(&of, part)) {
-                tracing::error!(instance, %error, "no thread to end a fragment that another node has");
+                tracing::error!(?instance, %error, "no thread to end a fragment that another node has");
             }
         });
         Ok(terms)
     }
 
     /// Whether another node has taken the place of what is here of the instance.
-    pub(crate) fn is_replaced(&self, instance: &str) -> bool {
+    pub(crate) fn is_replaced(&self, instance: &InstanceId) -> bool {
         matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Replaced(_)))
     }
 
@@ -69,7 +69,7 @@ impl Server {
     /// either.
     pub fn give_up_fragment(
         self: &Arc<Server>,
-        instance: &str,
+        instance: &InstanceId,
         index: FragmentIndex,
     ) -> Result<(), ApiError> {
         let folder = self.folder(instance)?;
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Serves it no more: nobody is answered from here on, nor is anything kept here for other nodes.
-    fn end_replaced(&self, instance: &str, (index, capacity_bytes): (FragmentIndex, u64)) {
+    fn end_replaced(&self, instance: &InstanceId, (index, capacity_bytes): (FragmentIndex, u64)) {
         let _alone = self.changing.lock().expect(POISON);
         if self.status_of(instance).is_none() {
             // It was removed meanwhile, or the node is being stopped.
@@ -108,7 +108,7 @@ impl Server {
         let (volume, verifier) = (fragment.spec().volume, fragment.verifier().clone());
         drop(fragment);
         if let Err(error) = self.finish(instance, volume, &verifier) {
-            tracing::warn!(instance, %error, "a fragment that another node has is not ended cleanly");
+            tracing::warn!(?instance, %error, "a fragment that another node has is not ended cleanly");
         }
     }
 }

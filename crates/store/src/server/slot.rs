@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::InstanceId;
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use super::Server;
@@ -35,7 +36,7 @@ impl Server {
         let before = self.slots().insert(instance.clone(), refused);
         if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
             tracing::error!(
-                instance,
+                ?instance,
                 error = error as &dyn std::error::Error,
                 "cannot serve a fragment; what is on disk is kept as it is"
             );
@@ -44,12 +45,12 @@ impl Server {
 }
 
 /// The status of a fragment of which nothing is known but its name.
-pub(super) fn unknown(instance: String) -> FragmentStatus {
+pub(super) fn unknown(instance: InstanceId) -> FragmentStatus {
     FragmentStatus { instance, ..FragmentStatus::default() }
 }
 
 /// What is said of a fragment that is not served yet.
-pub(super) fn status_of(spec: &FragmentSpec, name: &str) -> FragmentStatus {
+pub(super) fn status_of(spec: &FragmentSpec, name: &InstanceId) -> FragmentStatus {
     let (index, capacity_bytes, term) = (spec.index, spec.capacity_bytes, spec.term);
-    FragmentStatus { index, capacity_bytes, term, ..unknown(name.to_owned()) }
+    FragmentStatus { index, capacity_bytes, term, ..unknown(name.clone()) }
 }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::InstanceId;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus};
 
@@ -46,7 +47,7 @@ const LOST_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// A fragment that starts.
 pub(super) struct Starting {
-    instance: String,
+    instance: InstanceId,
     folder: PathBuf,
     spec: FragmentSpec,
     terms: Arc<Terms>,
@@ -61,7 +62,7 @@ impl Starting {
     /// # Errors
     /// What it has still to take from other nodes cannot be told.
     pub(super) fn of(
-        instance: &str,
+        instance: &InstanceId,
         folder: &Path,
         spec: &FragmentSpec,
         terms: &Arc<Terms>,
@@ -153,7 +154,7 @@ impl Server {
         let server = self.clone();
         let instance = starting.instance.clone();
         if let Err(error) = thread("start", move || server.start(&starting)) {
-            tracing::error!(instance, %error, "no thread to start a fragment; the next start of the node tries again");
+            tracing::error!(?instance, %error, "no thread to start a fragment; the next start of the node tries again");
         }
     }
 
@@ -187,7 +188,7 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 let instance = &starting.instance;
                 tracing::warn!(
-                    instance,
+                    ?instance,
                     why,
                     "the node with the second copy of the metadata log does not say how far it was synced: the log here counts, if \
                      nothing is wrong with it"
@@ -223,7 +224,7 @@ impl Server {
     }
 
     /// Does what changes the fragment, while no other comes or goes; `None` where it is not wanted any more.
-    pub(super) fn alone<T>(&self, instance: &str, act: impl FnOnce() -> T) -> Option<T> {
+    pub(super) fn alone<T>(&self, instance: &InstanceId, act: impl FnOnce() -> T) -> Option<T> {
         let _alone = self.changing.lock().expect(POISON);
         self.is_wanted(instance).then(act)
     }
@@ -254,13 +255,13 @@ impl Server {
     }
 
     /// Whether nobody has removed it meanwhile, nor the node is being stopped.
-    fn is_wanted(&self, instance: &str) -> bool {
+    fn is_wanted(&self, instance: &InstanceId) -> bool {
         let slots = self.fragments.read().expect(POISON);
         matches!(slots.get(instance), Some(Slot::Starting(_) | Slot::Broken(_)))
     }
 
     /// Waits until it is known whether the fragment can be served. Returns whether that is so.
-    pub(super) fn wait_until_started(&self, instance: &str, patience: Duration) -> bool {
+    pub(super) fn wait_until_started(&self, instance: &InstanceId, patience: Duration) -> bool {
         let begun = Instant::now();
         while self.is_starting(instance) {
             if begun.elapsed() >= patience {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use model::FragmentIndex;
 use model::stripe::Layout;
+use model::{FragmentIndex, InstanceId};
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
@@ -47,7 +47,7 @@ impl Parts {
         let seals = Place { path: fragment.join("seals"), owner: "a test".into() };
         let objects = Objects::open(root, seals, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
         let spec = FragmentSpec {
-            instance: "i1".into(),
+            instance: InstanceId::literal("i1"),
             index: FragmentIndex(0),
             capacity_bytes: 1 << 30,
             volume: VolumeKind::Directory,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use model::NodeName;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
+use model::{InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 
 use super::functions::{CLI, Script, cli};
@@ -108,7 +108,7 @@ pub struct PersistentStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InstanceStatus {
     /// Its id, as `i3`.
-    pub id: String,
+    pub id: InstanceId,
     /// Bytes asked for.
     pub requested_bytes: u64,
     /// Bytes allocated: whole grains, the same on every fragment.

@@ -19,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
-use model::{FragmentIndex, SessionId};
+use model::{FragmentIndex, InstanceId, SessionId};
 use sha2::Sha256;
 
 use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
@@ -41,7 +41,7 @@ impl Nonces {
         let mut mac = self.begin(secret, b"client", claim);
         mac.update(&claim.namespace.to_le_bytes());
         mac.update(&claim.fragment.to_le_bytes());
-        mac.update(claim.instance.as_bytes());
+        mac.update(claim.instance.as_str().as_bytes());
         mac
     }
 
@@ -65,7 +65,7 @@ impl Nonces {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The instance.
-    pub instance: String,
+    pub instance: InstanceId,
     /// The namespace in it.
     pub namespace: u32,
     /// The fragment of it that this node should have.
@@ -186,10 +186,11 @@ pub fn greet(
 }
 
 fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(128 + claim.instance.len() + capability.len() + proof.len());
+    let mut bytes = Vec::with_capacity(128 + claim.instance.as_str().len() + capability.len() + proof.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
-    let instance = &claim.instance.as_bytes()[..claim.instance.len().min(255)];
+    let instance = claim.instance.as_str().as_bytes();
+    let instance = &instance[..instance.len().min(255)];
     bytes.push(u8::try_from(instance.len()).expect("at most 255"));
     bytes.extend_from_slice(instance);
     bytes.extend_from_slice(&claim.namespace.to_le_bytes());
@@ -287,6 +288,7 @@ fn read_claim(stream: &mut impl Read, server: [u8; 32]) -> Result<Result<Claimed
     stream.read_exact(&mut proof)?;
     let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("4 bytes"));
     let Ok(instance) = String::from_utf8(instance) else { return Ok(Err(Refusal::NoSuchFragment)) };
+    let instance = InstanceId::unchecked(instance);
     let session = SessionId::try_from(&rest[8..24]).expect("16 bytes");
     let claim = Claim { instance, namespace: number(0), fragment: FragmentIndex(number(4)), session };
     let nonces = Nonces { server, client: rest[24..56].try_into().expect("32 bytes") };

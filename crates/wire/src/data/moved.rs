@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 
 use super::hello::Claim;
 use crate::node::StorageAddress;
@@ -82,7 +82,7 @@ pub fn address_of(claim: &Claim) -> Option<StorageAddress> {
     let found = text.lines().rev().filter_map(parse);
     found
         .into_iter()
-        .find(|(instance, fragment, _)| *instance == claim.instance && *fragment == claim.fragment)
+        .find(|(instance, fragment, _)| claim.instance == *instance && *fragment == claim.fragment)
         .map(|(_, _, address)| address)
 }
 
@@ -111,9 +111,14 @@ impl Place {
 }
 
 /// The file with where a fragment is now, in place of where it was; `None` where it says so already.
-pub fn with(text: &str, instance: &str, fragment: FragmentIndex, address: &StorageAddress) -> Option<String> {
+pub fn with(
+    text: &str,
+    instance: &InstanceId,
+    fragment: FragmentIndex,
+    address: &StorageAddress,
+) -> Option<String> {
     let line = format!("{instance} {fragment} {} {}\n", address.node, address.tcp);
-    let is_of_this = |line: &&str| parse(line).is_some_and(|(of, at, _)| (of, at) == (instance, fragment));
+    let is_of_this = |line: &&str| parse(line).is_some_and(|(of, at, _)| *instance == of && at == fragment);
     // Until version 0.1.0 places were added at the end, and the last counted.
     let said = text.split_inclusive('\n').rfind(is_of_this);
     let others = text.split_inclusive('\n').filter(|line| !is_of_this(line));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{FragmentIndex, Ino, NodeName};
+use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 
 use super::{CopyStatus, IntegrityStatus, MirrorStatus};
@@ -11,7 +11,7 @@ use super::{CopyStatus, IntegrityStatus, MirrorStatus};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FragmentStatus {
     /// The instance's id.
-    pub instance: String,
+    pub instance: InstanceId,
     /// Which of its fragments.
     pub index: FragmentIndex,
     /// Bytes that it may hold.

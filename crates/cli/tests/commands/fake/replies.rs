@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use model::NodeName;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
+use model::{InstanceId, NodeName};
 use wire::control::{
     ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, Owner, Script, SessionStatus, Side,
     StageProgress, StageStatus, VolumeKind,
@@ -60,7 +60,7 @@ fn stage(number: u32, direction: Direction, source: &str, destination: &str) -> 
 
 fn instance() -> InstanceStatus {
     InstanceStatus {
-        id: "i1".into(),
+        id: InstanceId::literal("i1"),
         requested_bytes: 1 << 30,
         capacity_bytes: 1 << 30,
         used_bytes: 5,

@@ -6,7 +6,7 @@ use super::*;
 use crate::objects;
 use crate::rights::Rights;
 use crate::transfers::asked;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use wire::control::{CreatePersistent, ErrorCode};
 
 fn create(name: &str) -> CreatePersistent {
@@ -155,7 +155,8 @@ async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
     let text = "#!/bin/sh\n#DW persistentdw name=open\n";
     it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
-    let mode = it.site.world().fragments[&(NodeName::literal("s1"), "i2".to_owned())].namespaces[0].mode;
+    let mode =
+        it.site.world().fragments[&(NodeName::literal("s1"), InstanceId::literal("i2"))].namespaces[0].mode;
     assert_eq!(mode, 0o1777, "as a folder that everybody may use");
 }
 

@@ -5,7 +5,7 @@ use crate::leftovers;
 use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 use crate::state::leftovers::all;
 use crate::state::nodes::Known;
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use wire::control::{ErrorCode, NodeRole, RegisterNode};
 
 const JOB: &str = "#!/bin/sh\n\
@@ -79,7 +79,7 @@ async fn every_host_gets_the_striped_namespace_and_a_private_one_of_its_own() {
     assert_eq!(world.mounts["c1/7-striped"].mountpoint, Path::new("/mnt/7/striped"));
     assert!(world.mounts["c1/7-striped"].target.nodes.iter().all(|node| node.unix.is_none()));
     let ids = |node: &NodeName| -> Vec<u32> {
-        let spec = &world.fragments[&(node.to_owned(), "i1".to_owned())];
+        let spec = &world.fragments[&(node.to_owned(), InstanceId::literal("i1"))];
         spec.namespaces.iter().map(|namespace| namespace.id).collect()
     };
     assert_eq!(

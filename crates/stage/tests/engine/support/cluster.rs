@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, InstanceId, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
@@ -102,7 +102,7 @@ impl Cluster {
         let namespace = NamespaceSpec { id: 0, layout, home: 0.into(), owner: owner.clone(), mode: 0o700 };
         for (index, server) in FragmentIndex::of_each(&servers) {
             let spec = FragmentSpec {
-                instance: "i1".into(),
+                instance: InstanceId::literal("i1"),
                 index,
                 capacity_bytes,
                 volume,
@@ -116,7 +116,7 @@ impl Cluster {
             server.create_fragment(&spec).unwrap();
         }
         let target = NamespaceTarget {
-            instance: "i1".into(),
+            instance: InstanceId::literal("i1"),
             namespace: 0,
             credential: Key::from_hex(KEY).map(Credential::member),
             layout,

@@ -32,7 +32,7 @@ impl Server {
                 Err(RestoreError::Away { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
                 Err(RestoreError::Away { node, cause }) => {
                     let instance = &starting.instance;
-                    tracing::warn!(instance, ?node, %cause, "cannot ask whether this part is older than its mirror");
+                    tracing::warn!(?instance, ?node, %cause, "cannot ask whether this part is older than its mirror");
                     return Ok(None);
                 }
                 looked => return looked,

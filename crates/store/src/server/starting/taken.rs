@@ -33,7 +33,7 @@ impl Server {
         let instance = &starting.instance;
         let Err(error) = taken else {
             tracing::info!(
-                instance,
+                ?instance,
                 "the objects of a fragment that was lost are here again, or known to be lost"
             );
             self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
@@ -46,7 +46,7 @@ impl Server {
         if matches!(error, RestoreError::Lacking { .. } | RestoreError::Alone { .. }) {
             self.refuse(starting.status(), &error.into());
         } else {
-            tracing::warn!(instance, %error, "the objects of a fragment that was lost are not here yet");
+            tracing::warn!(?instance, %error, "the objects of a fragment that was lost are not here yet");
             let status = FragmentStatus { error: why, ..starting.status() };
             self.slots().insert(instance.clone(), Slot::Starting(status));
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName, SessionId};
+use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 use wire::control::{Owner, VolumeKind};
 use wire::data::{Creator, ROOT, Reply, Request};
 use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
@@ -34,10 +34,10 @@ fn serve(folder: &Path, n: u32, address: &str) -> (Arc<Server>, String) {
 }
 
 fn shard(server: &Server) -> Arc<Shard> {
-    shard_of(server, "i1")
+    shard_of(server, &InstanceId::literal("i1"))
 }
 
-fn shard_of(server: &Server, instance: &str) -> Arc<Shard> {
+fn shard_of(server: &Server, instance: &InstanceId) -> Arc<Shard> {
     let begun = Instant::now();
     loop {
         if let Some(fragment) = server.fragment(instance) {
@@ -57,11 +57,15 @@ fn create(shard: &Shard, n: u64) {
 
 /// Two nodes, of which the first is the home of the namespace, and their addresses.
 fn pair(folder: &Path) -> (Vec<Arc<Server>>, Vec<String>) {
-    pair_over(folder, "i1", str::to_owned)
+    pair_over(folder, &InstanceId::literal("i1"), str::to_owned)
 }
 
 /// The same for this instance, where the nodes reach each other by other addresses.
-fn pair_over(folder: &Path, instance: &str, way: impl Fn(&str) -> String) -> (Vec<Arc<Server>>, Vec<String>) {
+fn pair_over(
+    folder: &Path,
+    instance: &InstanceId,
+    way: impl Fn(&str) -> String,
+) -> (Vec<Arc<Server>>, Vec<String>) {
     let (servers, addresses): (Vec<_>, Vec<_>) = (0..2).map(|n| serve(folder, n, "127.0.0.1:0")).unzip();
     let ways: Vec<String> = addresses.iter().map(|address| way(address)).collect();
     let address = |(n, tcp): (usize, &String)| StorageAddress {
@@ -73,7 +77,7 @@ fn pair_over(folder: &Path, instance: &str, way: impl Fn(&str) -> String) -> (Ve
         let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
         let namespace = NamespaceSpec { id: 0, layout, home: FragmentIndex(0), owner, mode: 0o700 };
         let spec = FragmentSpec {
-            instance: instance.into(),
+            instance: instance.clone(),
             index,
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
@@ -171,8 +175,8 @@ fn a_keeper_that_is_frozen_is_given_up_and_the_new_place_is_looked_up() {
     let folder = tempfile::tempdir().unwrap();
     let frozen = Arc::new(AtomicBool::new(false));
     let way = |address: &str| way_to(address, &frozen);
-    let (servers, addresses) = pair_over(folder.path(), "frozen", way);
-    let home = shard_of(&servers[0], "frozen");
+    let (servers, addresses) = pair_over(folder.path(), &InstanceId::literal("frozen"), way);
+    let home = shard_of(&servers[0], &InstanceId::literal("frozen"));
     let is_whole = || home.copy().is_some_and(|behind| behind.whole && behind.bytes == 0);
     let until = |what: &dyn Fn() -> bool| {
         let begun = Instant::now();
@@ -189,7 +193,7 @@ fn a_keeper_that_is_frozen_is_given_up_and_the_new_place_is_looked_up() {
     until(&|| home.copy().is_some_and(|behind| behind.error.is_some()));
     // Control has its place taken by another, which is the same node here, by another way.
     let address = StorageAddress { node: NodeName::literal("n2"), tcp: addresses[1].clone(), unix: None };
-    let moved = wire::data::moved::with("", "frozen", 1.into(), &address).unwrap();
+    let moved = wire::data::moved::with("", &InstanceId::literal("frozen"), 1.into(), &address).unwrap();
     std::fs::write(folder.path().join(wire::data::moved::NAME), moved).unwrap();
     wire::data::moved::look_in(folder.path());
     until(&is_whole);

@@ -1,12 +1,17 @@
 use std::os::unix::net::UnixStream;
 
-use model::{FragmentIndex, SessionId};
+use model::{FragmentIndex, InstanceId, SessionId};
 
 use super::*;
 use crate::data::credential::User;
 
 fn claim() -> Claim {
-    Claim { instance: "i7".into(), namespace: 1, fragment: FragmentIndex(2), session: SessionId([9; 16]) }
+    Claim {
+        instance: InstanceId::literal("i7"),
+        namespace: 1,
+        fragment: FragmentIndex(2),
+        session: SessionId([9; 16]),
+    }
 }
 
 fn key(byte: &str) -> Key {
