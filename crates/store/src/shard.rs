@@ -260,7 +260,7 @@ impl Shard {
             Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
             Request::IsWritten { ino } => Ok(Reply::Truth(self.lock().sessions.may_be_written(ino))),
             Request::Doubt { inos } => self.doubt(&inos),
-            Request::ListMeant { fragment, after } => Ok(Reply::Objects(self.meant(fragment, after))),
+            Request::ListMeant { fragment, after } => self.list_meant(fragment, after),
             Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
         }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use model::{FragmentIndex, Ino};
+use rustix::io::Errno;
 use wire::data::message::UNKNOWN_BYTES;
-use wire::data::{FileKind, ROOT};
+use wire::data::{FileKind, ROOT, Reply};
 
 use super::Shard;
 use super::tree::Tree;
@@ -18,6 +19,14 @@ impl Shard {
         let state = self.lock();
         let is_file = |ino: &Ino| state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular);
         inos.iter().copied().filter(|ino| !is_file(ino)).collect()
+    }
+
+    /// See [`Shard::meant`].
+    ///
+    /// # Errors
+    /// EIO where the log lost its end: what it does not name would be removed, and be missed once the copy is back.
+    pub fn list_meant(&self, fragment: FragmentIndex, after: Ino) -> Result<Reply, Errno> {
+        if self.is_log_cut() { Err(Errno::IO) } else { Ok(Reply::Objects(self.meant(fragment, after))) }
     }
 
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that

@@ -18,6 +18,11 @@ impl Shard {
         let Some(second) = &self.second else { return Ok(()) };
         second.check_whole().map_err(|error| (second.place.node(), error))
     }
+
+    /// Whether the log is known to have lost its end: the copy says so. Where nobody can be asked it is not known.
+    pub fn is_log_cut(&self) -> bool {
+        self.second.as_ref().is_some_and(|second| second.has_lost_its_end())
+    }
 }
 
 impl Second {
@@ -34,6 +39,14 @@ impl Second {
         }
         progress.compared = true;
         Ok(())
+    }
+
+    fn has_lost_its_end(&self) -> bool {
+        if self.accepted || self.lock().compared {
+            return false;
+        }
+        let found = self.place.reach(SILENT_MAX).map_err(io::Error::other).and_then(|mut link| link.find());
+        found.is_ok_and(|found| self.compare(found).is_err())
     }
 
     fn check_whole(&self) -> io::Result<()> {
