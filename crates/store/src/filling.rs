@@ -75,14 +75,15 @@ impl<'a> Filling<'a> {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let here = objects.upgrade().ok_or(io::ErrorKind::ConnectionAborted)?;
-        let is_older = mirror.meet(&mut link, || here.keeper().unverified.lose_mirror())?;
+        let is_older = mirror
+            .meet(&mut link, || here.keeper().unverified.lose_mirror().and_then(|()| mirror.note_older()))?;
         let noted: Note = whole.then(|| lacking.into_iter().collect());
         mirror.note_had(noted.clone().filter(|_| !is_older), verifier);
         let begin = Request::BeginMirror { verifier: mirror.verifier() };
         let Reply::Mirror { life, .. } = link.ask(&begin, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        mirror.heard(life, is_older)?;
+        mirror.heard(life)?;
         let mut filling = Filling { objects, mirror, link, epoch, told: Some(noted) };
         filling.tell(&here)?;
         let (epoch, now) = mirror.found();

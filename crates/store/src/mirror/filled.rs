@@ -37,18 +37,29 @@ impl Mirror {
         progress.had = Some(Had { all, still, lacking });
     }
 
+    /// The mirror was replaced by an older copy: it may lack all that was changed since, whatever it says itself.
+    ///
+    /// # Errors
+    /// That cannot be noted.
+    pub(crate) fn note_older(&self) -> io::Result<()> {
+        self.may_lack_all(&mut self.lock(), "an older copy of the mirror was put back")
+    }
+
+    fn may_lack_all(&self, progress: &mut Progress, why: &str) -> io::Result<()> {
+        (progress.todo, progress.lacking) = (Todo::All, Todo::All);
+        progress.trouble = Some(why.into());
+        self.note_alone(progress)
+    }
+
     /// The mirror says which life it lives.
     ///
     /// # Errors
     /// It may lack something, which cannot be noted: it is heard again.
-    pub(crate) fn heard(&self, life: u64, is_older: bool) -> io::Result<()> {
+    pub(crate) fn heard(&self, life: u64) -> io::Result<()> {
         let mut progress = self.lock();
-        if is_older || progress.life.is_some_and(|before| before != life) {
-            // It has lost what was answered and not synced, or all since it was copied.
-            (progress.todo, progress.lacking) = (Todo::All, Todo::All);
-            let why = if is_older { "an older copy of the mirror was put back" } else { LOST_UNSYNCED };
-            progress.trouble = Some(why.into());
-            self.note_alone(&mut progress)?;
+        if progress.life.is_some_and(|before| before != life) {
+            // It has lost what was answered and not synced.
+            self.may_lack_all(&mut progress, LOST_UNSYNCED)?;
         }
         progress.life = Some(life);
         if !progress.todo.is_none() {
