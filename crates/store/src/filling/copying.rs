@@ -7,6 +7,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use model::Ino;
 use rustix::io::Errno;
@@ -128,7 +129,8 @@ impl Filling<'_> {
             drop(held);
             copied?;
         }
-        let synced = self.ask(&Request::Sync { ino }).map(drop);
+        let synced = self.link.ask_within(&Request::Sync { ino }, &[], Duration::MAX);
+        let synced = synced.map(drop).map_err(|error| self.failure(error));
         if synced.is_err() {
             self.mirror.note_unsynced(ino);
         }

@@ -73,18 +73,10 @@ impl Link {
         self.broken
     }
 
-    /// The answer to what was sent.
+    /// The answer to what was sent, which may take so long, however alive the node is.
     ///
     /// # Errors
     /// The connection's. A failure is an answer, too.
-    pub fn receive(&mut self) -> io::Result<Reply> {
-        self.receive_within(Duration::MAX)
-    }
-
-    /// The same, which may take so long, however alive the node is.
-    ///
-    /// # Errors
-    /// As [`Link::receive`].
     pub fn receive_within(&mut self, patience: Duration) -> io::Result<Reply> {
         let received = self.await_answer(patience).and_then(|()| self.connection.receive::<Reply>());
         let answer = received.and_then(|frame| match frame.id == self.next_id && frame.payload_len == 0 {
@@ -149,13 +141,22 @@ impl Link {
         }
     }
 
-    /// Both.
+    /// Both. Who asks may hold an object that others wait for: a disk that takes longer than [`WAIT_MAX`] ends the
+    /// connection.
     ///
     /// # Errors
     /// The connection's, or the other node's errno.
     pub fn ask(&mut self, request: &Request, payload: &[u8]) -> io::Result<Reply> {
+        self.ask_within(request, payload, WAIT_MAX)
+    }
+
+    /// The same where nobody waits for who asks, which may take so long.
+    ///
+    /// # Errors
+    /// As [`Link::ask`].
+    pub fn ask_within(&mut self, request: &Request, payload: &[u8], patience: Duration) -> io::Result<Reply> {
         self.send(request, payload)?;
-        match self.receive()? {
+        match self.receive_within(patience)? {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno).into()),
             reply => Ok(reply),
         }
