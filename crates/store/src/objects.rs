@@ -156,8 +156,7 @@ impl Objects {
     pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> io::Result<Time> {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
-        self.await_judged(ino)?;
-        let _held = self.hold(ino, offset..end);
+        let _held = self.hold_judged(ino, offset..end)?;
         let admitted = self.admit(ino, blocks_touched(offset..end))?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
         let _changing = self.change(&object, &change, admitted)?;
@@ -176,8 +175,7 @@ impl Objects {
             AllocateMode::KeepSize => Change::Space,
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
-        self.await_judged(ino)?;
-        let _held = self.hold(ino, offset..end);
+        let _held = self.hold_judged(ino, offset..end)?;
         let takes = if mode == AllocateMode::PunchHole { 0..0 } else { blocks_touched(offset..end) };
         let admitted = self.admit(ino, takes)?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;

@@ -144,25 +144,29 @@ impl Keeper {
         self.take_absent(ino, change)
     }
 
-    /// The same, where its mirror tells what it had.
+    /// The same, where its mirror tells what it had. Until [`Keeper::replaced_absent`] it is lost, also after a crash.
     ///
     /// # Errors
     /// As [`Keeper::replace_absent`].
     pub fn take_absent(&self, ino: Ino, change: &Change) -> io::Result<()> {
-        if self.lost_length(ino).is_some() {
-            self.lost.forget(ino);
-            self.known.forget(ino);
-        }
         let _nobody_puts_it_back = self.absent();
         let Some(sealed) = self.log.get(ino) else { return Ok(()) };
         let was = sealed.must_have();
         if was > 0 && !change.replaces(was) {
             return Err(Fault::Missing { was }.error(ino));
         }
+        if was > 0 {
+            self.lost.add(ino, was)?;
+        }
         self.log.lift(ino)?;
         self.log.forget(ino);
-        self.known.forget(ino);
         Ok(())
+    }
+
+    /// There is an object in place of one that was gone, or rightly none.
+    pub fn replaced_absent(&self, ino: Ino) {
+        self.lost.forget(ino);
+        self.known.forget(ino);
     }
 
     /// How long an object is to look that is not there; 0: it is rightly gone.

@@ -15,10 +15,10 @@ use crate::integrity::guard::{Change, Changing};
 impl Objects {
     /// Sets the length.
     pub fn resize(&self, ino: Ino, size: u64) -> io::Result<()> {
-        if size > 0 {
-            self.await_judged(ino)?;
-        }
-        let _held = self.hold(ino, size..u64::MAX);
+        let _held = match size {
+            0 => self.hold(ino, 0..u64::MAX),
+            _ => self.hold_judged(ino, size..u64::MAX)?,
+        };
         let change = Change::Resize(size);
         let admitted = self.admit(ino, NO_MORE)?;
         // Of one that was lost there is an object from now on, which says that it is not any more.
@@ -26,6 +26,7 @@ impl Objects {
         let object = match self.in_place(ino)? {
             None if may_stay_away => {
                 self.keeper.replace_absent(ino, &change)?;
+                self.keeper.replaced_absent(ino);
                 self.existing(ino)?
             }
             None => Some(self.repaired(ino, &NO_MORE, || self.make(ino, &change))?),

@@ -11,6 +11,7 @@ use model::Ino;
 
 use super::Objects;
 use crate::measure::Measure;
+use crate::mirror::ranges::Held;
 
 impl Objects {
     /// Whether nobody can say what of it is right: its checksums were lost, or it is not there.
@@ -36,6 +37,22 @@ impl Objects {
     /// EIO where it is being taken from the mirror, or all are older than that.
     pub(super) fn await_judged(&self, ino: Ino) -> io::Result<()> {
         self.await_known(ino)?;
+        self.check_taken(ino)
+    }
+
+    /// The same before somebody changes a range of it, which is held from then on.
+    ///
+    /// # Errors
+    /// As [`Objects::await_judged`].
+    pub(super) fn hold_judged(&self, ino: Ino, range: Range<u64>) -> io::Result<Option<Held<'_>>> {
+        self.await_judged(ino)?;
+        let held = self.hold(ino, range);
+        // Who had it may have begun to take it meanwhile: what is changed then would be taken back.
+        self.check_taken(ino)?;
+        Ok(held)
+    }
+
+    fn check_taken(&self, ino: Ino) -> io::Result<()> {
         match self.is_taken(ino) {
             true => Err(io::Error::other(format!(
                 "the object of inode {ino} is being taken from its mirror, and is not whole yet"

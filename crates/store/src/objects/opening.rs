@@ -58,7 +58,15 @@ impl Objects {
             return Ok(object);
         }
         match prepare() {
-            Ok(()) => self.open_object(ino, true),
+            Ok(()) => {
+                let object = self.open_object(ino, true)?;
+                if self.keeper.lost_length(ino).is_some() {
+                    // First: that it was lost is noted until what it is now is on the disk.
+                    self.keeper.queue(&object.guard);
+                    self.keeper.replaced_absent(ino);
+                }
+                Ok(object)
+            }
             // It may have been made, and sealed, meanwhile.
             Err(error) => self.existing(ino)?.ok_or(error),
         }

@@ -20,8 +20,13 @@ impl Keeper {
     ) -> io::Result<Changing<'a>> {
         let changing = self.change_in_doubt(guard, file, change)?;
         if self.unverified.has(guard.ino()) && change.replaces(file.metadata()?.len()) {
-            // First: what is written anew must not be taken from the mirror by the next life.
-            self.unverified.end_taken(guard.ino(), false)?;
+            if self.unverified.is_taken(guard.ino()) {
+                // What was taken in part is gone before anybody may read it again, also after a power loss. And what is
+                // written anew must not be taken from the mirror by the next life.
+                file.set_len(0)?;
+                file.sync_all()?;
+                self.unverified.end_taken(guard.ino(), false)?;
+            }
             self.unverified.forget(guard.ino());
         }
         Ok(changing)

@@ -266,3 +266,27 @@ fn what_cannot_be_noted_as_removed_is_not_removed_and_status_says_why() {
     assert_eq!(objects.keeper().log.trouble(), None);
     assert!(whole(&open(folder.path()), INO).unwrap().is_empty(), "it was removed");
 }
+
+#[test]
+fn what_is_gone_stays_an_error_where_nothing_can_be_made_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = spoiled(folder.path(), |_: &Path| {});
+    let below = folder.path().join("objects/01");
+    fs::remove_dir_all(&below).unwrap();
+    drop(objects);
+    let objects = Arc::new(open(folder.path()));
+    // A file is where the object's folder should be: as when the disk is full, there is no object.
+    fs::write(&below, "").unwrap();
+    objects.write(Ino(1), 0, &[9; 6000]).unwrap_err();
+    seal(&objects);
+    fs::remove_file(&below).unwrap();
+    drop(objects);
+    let objects = Arc::new(open(folder.path()));
+    assert!(whole(&objects, Ino(1)).is_err(), "it reads as empty");
+    objects.write(Ino(1), 0, &[9; 6000]).unwrap();
+    seal(&objects);
+    drop(objects);
+    let objects = Arc::new(open(folder.path()));
+    assert_eq!(whole(&objects, Ino(1)).unwrap(), vec![9; 6000], "it was written anew");
+    assert_eq!(scrubbed(&objects).damaged, []);
+}
