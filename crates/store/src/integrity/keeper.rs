@@ -1,5 +1,6 @@
 //! The checksums of one namespace's objects on one fragment: the log of seals, and who waits to be sealed.
 
+mod absent;
 mod changing;
 
 use std::collections::HashMap;
@@ -10,15 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::Ino;
-use wire::data::Time;
-use wire::data::message::UNKNOWN_BYTES;
 use wire::node::ScrubStatus;
 
-use super::guard::{Change, Guard};
+use super::guard::Guard;
 use super::known::Known;
 use super::log::{Place, SealLog, opening::Loss};
 use super::lost::{self, Lost};
-use super::report::Fault;
 use super::tick;
 use super::unverified::Unverified;
 use crate::extents::BLOCK_BYTES;
@@ -114,79 +112,6 @@ impl Keeper {
     /// EIO where it is known to be damaged.
     pub fn check_faults(&self, ino: Ino) -> io::Result<()> {
         self.known.first(ino).map_or(Ok(()), |fault| Err(fault.error(ino)))
-    }
-
-    /// Whether an object that is not there is rightly so.
-    ///
-    /// # Errors
-    /// EIO where it was sealed with bytes in it, was there when its seal was lost, or was lost itself.
-    pub fn check_absent(&self, ino: Ino) -> io::Result<()> {
-        let sealed = || Some(self.must_have(ino)).filter(|was| *was > 0);
-        self.lost_length(ino).or_else(sealed).map_or(Ok(()), |was| Err(Fault::Missing { was }.error(ino)))
-    }
-
-    /// How long an object was that is lost if it is not there, and that no seal tells of; [`UNKNOWN_BYTES`] or more
-    /// where that is not known.
-    pub fn lost_length(&self, ino: Ino) -> Option<u64> {
-        // It was there when its seal was lost, and who removes it ends the doubt first.
-        let in_doubt = || self.unverified.has(ino) && self.log.get(ino).is_none();
-        self.lost.length(ino).or_else(|| in_doubt().then_some(UNKNOWN_BYTES))
-    }
-
-    /// The same, where the object is about to be changed: one that is lost may be replaced as a whole.
-    ///
-    /// # Errors
-    /// EIO where it would lack what it had; the log's.
-    pub fn replace_absent(&self, ino: Ino, change: &Change) -> io::Result<()> {
-        if let Some(was) = self.lost_length(ino).filter(|was| !change.replaces(*was)) {
-            return Err(Fault::Missing { was }.error(ino));
-        }
-        self.take_absent(ino, change)
-    }
-
-    /// The same, where its mirror tells what it had. Until [`Keeper::replaced_absent`] it is lost, also after a crash.
-    ///
-    /// # Errors
-    /// As [`Keeper::replace_absent`].
-    pub fn take_absent(&self, ino: Ino, change: &Change) -> io::Result<()> {
-        let _nobody_puts_it_back = self.absent();
-        let Some(sealed) = self.log.get(ino) else { return Ok(()) };
-        let was = sealed.must_have();
-        if was > 0 && !change.replaces(was) {
-            return Err(Fault::Missing { was }.error(ino));
-        }
-        if was > 0 {
-            self.lost.add(ino, was)?;
-        }
-        self.log.lift(ino)?;
-        self.log.forget(ino);
-        Ok(())
-    }
-
-    /// There is an object in place of one that was gone, or rightly none.
-    pub fn replaced_absent(&self, ino: Ino) {
-        self.lost.forget(ino);
-        self.known.forget(ino);
-    }
-
-    /// How long an object is to look that is not there; 0: it is rightly gone.
-    pub fn shown_absent(&self, ino: Ino) -> u64 {
-        self.lost_length(ino).map_or_else(|| self.must_have(ino), lost::shown)
-    }
-
-    /// How long an object was that was sealed, if it cannot be rightly gone; else 0.
-    pub fn must_have(&self, ino: Ino) -> u64 {
-        self.log.get(ino).map_or(0, |sealed| sealed.must_have())
-    }
-
-    /// What an object was like that is lost.
-    pub fn measure_absent(&self, ino: Ino) -> Option<Measure> {
-        if let Some(size) = self.lost_length(ino).map(lost::shown) {
-            return Some(Measure { size, blocks: 0, mtime: Time::default(), ctime: Time::default() });
-        }
-        let seal = self.log.get(ino).filter(|sealed| sealed.must_have() > 0)?.seal;
-        let time = Time { seconds: seal.mtime.0, nanos: seal.mtime.1 };
-        Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
     }
 
     /// The object is about to be removed. That is durable before it happens: no power loss lets an object look lost

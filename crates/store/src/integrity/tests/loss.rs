@@ -275,8 +275,8 @@ fn what_is_gone_stays_an_error_where_nothing_can_be_made_in_its_place() {
     fs::remove_dir_all(&below).unwrap();
     drop(objects);
     let objects = Arc::new(open(folder.path()));
-    // A file is where the object's folder should be: as when the disk is full, there is no object.
-    fs::write(&below, "").unwrap();
+    // The object's folder can be neither found nor made: there is no object, and there will be none.
+    std::os::unix::fs::symlink("nowhere", &below).unwrap();
     objects.write(Ino(1), 0, &[9; 6000]).unwrap_err();
     seal(&objects);
     fs::remove_file(&below).unwrap();
