@@ -80,7 +80,9 @@ impl Drain {
         }
         match self.there(path, landed) {
             Ok(There::Another(why)) => Some(replaced(path, landed, why)),
-            _ => None,
+            Ok(There::It | There::Nothing) => None,
+            // Who cannot look does not know.
+            Err(errno) => Some(unseen(path, landed, errno)),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use disk::below::Root;
+use disk::below::{Root, by_descriptor};
 use rustix::fs::{AtFlags, renameat, symlinkat, unlinkat};
 use serde::Serialize;
 
@@ -182,6 +183,9 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
         renameat(&above.folder, &temporary, &above.folder, "latest")?;
         made.push(latest);
     }
-    std::fs::File::open(to)?.sync_all()?;
+    // A group may be in a folder below.
+    for folder in [&place.folder, &above.folder] {
+        File::open(by_descriptor(folder))?.sync_all()?;
+    }
     Ok(made)
 }
