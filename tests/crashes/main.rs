@@ -18,6 +18,7 @@ mod hostile;
 mod kills;
 mod lost;
 mod one_node;
+mod passed;
 mod replaced;
 mod rolled_back;
 mod rot;

@@ -9,6 +9,10 @@
 //! **Invariant:** a change is noted before its caller knows that it was answered; what is not noted any more counts as
 //! unconfirmed on every fragment.
 
+mod handed;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -62,6 +66,8 @@ struct State {
     verifiers: HashMap<FragmentIndex, u64>,
     /// The number of the latest unconfirmed change, by inode and fragment.
     objects: HashMap<(Ino, FragmentIndex), u64>,
+    /// Files that the kernel may be writing to, and through how many handles.
+    handed: HashMap<Ino, u32>,
     /// That of names and attributes.
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
@@ -132,9 +138,9 @@ impl Commits {
         let _set = self.memory.set(memory);
     }
 
-    /// Whether the fragment's verifier is known.
-    pub fn knows(&self, fragment: FragmentIndex) -> bool {
-        self.lock().verifiers.contains_key(&fragment)
+    /// The fragment's verifier, where it is known.
+    pub fn verifier(&self, fragment: FragmentIndex) -> Option<u64> {
+        self.lock().verifiers.get(&fragment).copied()
     }
 
     /// A life of connections to a fragment begins, and it has this verifier. What was lost since the last.
@@ -149,8 +155,8 @@ impl Commits {
     }
 
     fn lose(&self, state: &mut State, fragment: FragmentIndex) -> Loss {
-        let lost: Vec<Ino> =
-            state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| *ino).collect();
+        let written = state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| ino);
+        let lost: Vec<Ino> = written.chain(state.handed.keys()).copied().collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
         let others = state.overflown || has_metadata;
         if others {
@@ -325,24 +331,5 @@ impl Commits {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while it holds what is unconfirmed")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loss_of_what_nobody_knows_is_told_though_another_is_being_told() {
-        let commits = Commits::new(Layout::striped(3), 0.into(), Remembered::default());
-        commits.inherit();
-        assert_eq!(commits.begin(1.into(), 10), None);
-        assert!(commits.begin(1.into(), 11).is_some());
-        let told = commits.doubts().unwrap();
-        assert!(commits.begin(2.into(), 20).is_none() && commits.begin(2.into(), 21).is_some());
-        commits.doubted(&told);
-        let rest = commits.doubts().expect("the second loss is not told yet");
-        commits.doubted(&rest);
-        assert_eq!(commits.doubts(), None);
     }
 }

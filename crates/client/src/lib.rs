@@ -16,6 +16,7 @@ mod data;
 mod extents;
 mod failures;
 mod files;
+mod handed;
 mod known;
 mod listing;
 mod locks;
@@ -31,12 +32,11 @@ mod sync;
 mod syncing;
 mod watch;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
-use model::{FragmentIndex, Ino, InstanceId, NodeName, SessionId};
+use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
@@ -49,8 +49,10 @@ pub use commits::{Memory, Remembered};
 pub use failures::Failures;
 use files::Files;
 pub use files::Held;
+pub use handed::Handed;
 use known::Known;
 pub use listing::Listed;
+pub use nodes::lives::Since;
 use nodes::{Ask, Nodes};
 pub use operations::{Contents, Names, Node, Operations, RequestId, Survey};
 pub use sharing::{Opener, Sharing, Way};
@@ -167,17 +169,6 @@ impl Client {
     /// How files are spread.
     pub fn layout(&self) -> Layout {
         self.layout
-    }
-
-    /// The file itself, where the whole of it is one object on this machine and the kernel keeps the capacity.
-    ///
-    /// # Errors
-    /// ENOTSUP where that is not so.
-    pub fn object(&self, ino: Ino) -> Result<OwnedFd> {
-        if self.layout.fragments > 1 {
-            return Err(Errno::NOTSUP);
-        }
-        self.nodes.descriptor(self.home, self.id(), ino)
     }
 
     /// Asks the home shard.

@@ -6,17 +6,17 @@
 //! [`Commits`].
 
 mod idle;
-mod lives;
+pub mod lives;
+mod objects;
 mod patience;
 mod presented;
 mod speech;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use model::{FragmentIndex, Ino, InstanceId, SessionId};
+use model::{FragmentIndex, InstanceId, SessionId};
 use rustix::{io::Errno, process::Resource, process::getrlimit};
 use wire::data::dial::Via;
 use wire::data::hello::HelloError;
@@ -28,7 +28,7 @@ use crate::commits::{Commits, Remembered};
 use crate::files::{Files, Held};
 use crate::watch::{Waiting, Watch};
 use idle::Idle;
-use speech::{ask_for_object, make_and_open, receive};
+use speech::receive;
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
@@ -285,64 +285,6 @@ impl Nodes {
         });
         drop(waiting);
         Line { fragment, up, watch: &self.watch }
-    }
-
-    /// The object of an inode, as a descriptor.
-    ///
-    /// # Errors
-    /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
-    pub fn descriptor(&self, fragment: FragmentIndex, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
-        let node = self.node(fragment)?;
-        self.persist(fragment, || {
-            let mut link = self.checkout(node, fragment)?;
-            let request = Request::OpenObject { ino };
-            let answer = ask_for_object(&mut link.connection, id, &self.presented(&request));
-            node.done_with(link, answer)
-        })?
-    }
-
-    /// The object of an inode on this machine, as a descriptor, of a node that is one of several. Not tried again:
-    /// whoever asks can do without.
-    ///
-    /// # Errors
-    /// ENOTSUP where the node is on another machine, or does not hand it out; ENOENT where it has no such object; EIO.
-    pub fn descriptor_here(&self, fragment: FragmentIndex, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
-        let node = self.node(fragment)?;
-        if node.address.unix.is_none() {
-            return Err(Errno::NOTSUP);
-        }
-        let waiting = self.waiting(fragment);
-        let mut beside = node.beside.lock().expect(POISON);
-        let mut connection = match beside.take() {
-            Some(connection) => connection,
-            None => self.dial(node, Via::Unix, fragment).map_err(|_| Errno::IO)?.0,
-        };
-        let request = Request::OpenObject { ino };
-        let object = ask_for_object(&mut connection, id, &self.presented(&request)).map_err(|_| Errno::IO)?;
-        waiting.into_iter().for_each(Waiting::answered);
-        *beside = Some(connection);
-        object
-    }
-
-    /// Makes a file with `request`, and has its object as a descriptor, where the node hands it out, by the same round
-    /// trip.
-    ///
-    /// # Errors
-    /// As [`Nodes::call`].
-    pub fn make_with_descriptor(
-        &self,
-        fragment: FragmentIndex,
-        (id, request): (u64, &Request),
-        second_id: u64,
-    ) -> Result<(Reply, Option<OwnedFd>), Errno> {
-        let node = self.node(fragment)?;
-        let (made, object, verifier) = self.persist(fragment, || {
-            self.until_it_counts(node, (fragment, request), |connection| {
-                make_and_open(connection, (id, request), second_id)
-            })
-        })?;
-        let (made, _) = self.conclude(fragment, request, (made, 0, verifier))?;
-        Ok((made, object.ok()))
     }
 
     /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best

@@ -45,8 +45,16 @@ impl Client {
     /// # Errors
     /// Names or attributes were lost, and the handle was not told yet.
     pub fn sync_metadata_by(&self, handle: u64) -> Result<()> {
-        let synced = self.sync_all(&[], Vec::new());
+        let synced = self.sync_names();
         self.nodes.commits().tell(EVERYTHING, handle).and(synced)
+    }
+
+    /// Makes every metadata change so far survive a power loss of the home shard's node, for nobody's handle.
+    ///
+    /// # Errors
+    /// The node could not.
+    pub fn sync_names(&self) -> Result<()> {
+        self.sync_all(&[], Vec::new())
     }
 
     /// Answers for what a former client wrote and did not sync: a loss of any fragment from now on is told as if it was
@@ -105,7 +113,10 @@ impl Client {
     /// Knows the commit verifier of each fragment of the file, so that a loss of what others do for this client is
     /// seen: the home shard truncates objects.
     pub(super) fn learn_verifiers(&self, ino: Ino) -> Result<()> {
-        let unknown = self.layout.fragments_of(ino).filter(|fragment| !self.nodes.commits().knows(*fragment));
+        let unknown = self
+            .layout
+            .fragments_of(ino)
+            .filter(|fragment| self.nodes.commits().verifier(*fragment).is_none());
         self.ask_each(unknown.map(|fragment| (fragment, Request::Verifier))).map(drop)
     }
 }

@@ -193,6 +193,9 @@ pub mod set_attr {
 pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// In [`WriteIn::write_flags`]: pages are written back, of any program that stored into them.
 pub const WRITE_CACHE: u32 = 1 << 0;
+/// O_DSYNC of open(2), in the flags of opens and writes; O_SYNC includes it. The constant `DSYNC` of rustix is O_SYNC
+/// on some targets.
+pub const O_DSYNC: u32 = 0o10_000;
 /// In [`WriteIn::write_flags`]: a program writes past the kernel's pages. Without it, and without [`WRITE_CACHE`], it
 /// writes through them.
 pub const WRITE_LOCKOWNER: u32 = 1 << 1;

@@ -4,6 +4,7 @@
 //! where the whole file is one local object in a volume, passed through. The kernel's write-back cache is never used:
 //! it sends whole pages and so corrupted half of the records that two mounts wrote into one file.
 
+mod adopted;
 mod attributes;
 mod contents;
 mod directories;
@@ -17,7 +18,6 @@ mod passthrough;
 mod waiting;
 mod write_back;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use std::time::Duration;
 use client::{Attr, Errno, Names as _, Result};
 use disk::mount_table::KIND;
 use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
+use fuse::device::Device;
 use fuse::mount::Options;
 use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
-use fuse::{backing::BackingId, device::Device};
 
 use crate::ledger::Ledger;
 use crate::namespace::Namespace;
@@ -39,7 +39,6 @@ use contents::Contents;
 pub use kept_names::Names;
 use kept_names::OLD_KERNELS_CACHE;
 use losses::{Losses, Remembering};
-use pages::Pages;
 use passthrough::Passthrough;
 use waiting::Waiting;
 pub use write_back::WriteBack;
@@ -209,7 +208,7 @@ impl Handler for Kernel {
             Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(fsync) => {
-                self.losses.answer(reply, fs.fsync(ino, files::number_of(fsync.fh)));
+                self.losses.answer(reply, self.fsync(ino, fsync.fh));
             }
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
             Operation::Release(release) => self.release(request, &release, reply),
@@ -241,21 +240,7 @@ impl Handler for Kernel {
 impl Kernel {
     fn new(namespace: Namespace, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
-        let pages = Pages::default();
-        let mut elsewhere: HashMap<_, u32> = HashMap::new();
-        for (ino, backing_id, opens) in ledger.backings() {
-            elsewhere.insert(ino, opens);
-            match backing_id {
-                files::PAGES => pages.adopt(ino, true, opens),
-                _ => passthrough.adopt(ino, BackingId::adopt(device, backing_id), opens),
-            }
-        }
-        for (ino, readers, writers) in ledger.held().opens {
-            let past = readers + writers - elsewhere.get(&ino).copied().unwrap_or(0);
-            if past > 0 {
-                pages.adopt(ino, false, past);
-            }
-        }
+        let pages = adopted::adopt(&ledger, device, namespace.client(), &passthrough);
         let namespace = Arc::new(namespace);
         let contents = Arc::new(Contents::new(Arc::clone(&namespace), pages, device));
         let losses = Arc::new(Losses::new(&contents, Names::new(device, negotiated)));

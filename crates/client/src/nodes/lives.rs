@@ -11,7 +11,34 @@ use wire::data::{Connection, Reply, Request};
 use super::speech::{ask_verifier, say};
 use super::{Life, Link, Node, Nodes};
 
+/// A moment in the lives of a node: what was had from it then is as good now where nothing of this has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    life: u64,
+    /// The fragment's commit verifier.
+    pub(crate) verifier: u64,
+}
+
+impl Since {
+    /// The same, under this verifier.
+    pub(crate) fn under(self, verifier: u64) -> Since {
+        Since { verifier, ..self }
+    }
+}
+
+impl Link {
+    pub(super) fn since(&self) -> Since {
+        Since { life: self.life, verifier: self.verifier }
+    }
+}
+
 impl Nodes {
+    /// Now, as far as this client knows.
+    pub fn since(&self, fragment: FragmentIndex) -> Since {
+        let life = self.nodes.get(fragment.place()).map(|node| *node.life()).unwrap_or_default();
+        Since { life: life.number, verifier: life.verifier }
+    }
+
     pub(super) fn connect(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {
         let present = *node.life();
         if fragment != self.home && !present.begun && present.boot.is_some() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use asked::{allocate_modes, appends, pages_of};
 use client::{Attr, Errno, RequestId, Result, SetAttr};
 use fuse::abi::{
-    AllocateIn, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
+    AllocateIn, O_DSYNC, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
 };
 use fuse::device::Device;
 use fuse::notify::Notifier;
@@ -26,9 +26,6 @@ use super::pages::{End, Pages, Step};
 use super::waiting::Waiting;
 use super::write_back::Refused;
 use crate::namespace::Namespace;
-
-/// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
-const O_DSYNC: u32 = 0o10_000;
 
 /// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the
 /// kernel tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and

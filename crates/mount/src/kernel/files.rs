@@ -6,8 +6,10 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use client::{Attr, Errno, Names as _, Opener, Result, Way};
-use fuse::abi::{CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag};
+use client::{Attr, Errno, Names as _, Opener, Result, Since, Way};
+use fuse::abi::{
+    CreateIn, FlushIn, O_DSYNC, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag,
+};
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
 use fuse::request::Request;
@@ -45,17 +47,28 @@ impl Kernel {
         if let Some(before) = self.done_before(request) {
             return reply.opened(&self.handle(before.backing_id, false));
         }
-        match self.namespace.client().open(Ino::from(request.ino()), writes(open.flags)) {
-            Ok(mode) => {
-                reply.opened(&self.handle_on(
-                    request,
-                    (Ino::from(request.ino()), mode),
-                    writes(open.flags),
-                    None,
-                ));
-            }
+        match self.open_file(request, open.flags) {
+            Ok(opened) => reply.opened(&opened),
             Err(errno) => reply.error(errno),
         }
+    }
+
+    fn open_file(&self, request: &Request<'_>, flags: u32) -> Result<OpenOut> {
+        let (ino, write) = (Ino::from(request.ino()), writes(flags));
+        if write {
+            self.keep_name(flags)?;
+        }
+        let mode = self.namespace.client().open(ino, write)?;
+        self.handle_on(request, (ino, mode), write, None)
+    }
+
+    /// Where each write is to survive with all that leads to it, and the kernel may make it past us: makes all names
+    /// survive before.
+    fn keep_name(&self, flags: u32) -> Result<()> {
+        if flags & O_DSYNC == 0 || !self.passthrough.usable() {
+            return Ok(());
+        }
+        self.namespace.client().sync_names()
     }
 
     pub(super) fn create(&self, request: &Request<'_>, create: &CreateIn, name: &[u8], reply: Reply) {
@@ -74,18 +87,24 @@ impl Kernel {
         let (parent, mode, creator) =
             (Ino::from(request.ino()), create.mode & 0o7777, creator(request, create.umask));
         let (id, client) = (id_of(request), self.namespace.client());
+        let since = client.now();
         let made = if self.passthrough.usable() && may_begin_to_pass(mode) {
             client.create_with_object(id, parent, name, mode, &creator)
         } else {
             client.create(id, parent, name, mode, &creator).map(|attr| (attr, None))
         };
         let (attr, object) = made.map_err(|errno| not_created(errno, create.flags))?;
+        let write = writes(create.flags);
         // The file is open for writing; a creator who only wants to read closes that and opens again.
-        if !writes(create.flags) {
-            self.namespace.client().open(attr.ino, false)?;
+        if !write {
+            client.open(attr.ino, false)?;
             self.namespace.close(attr.ino, true)?;
+        } else if let Err(errno) = self.keep_name(create.flags) {
+            self.namespace.close(attr.ino, true)?;
+            return Err(errno);
         }
-        Ok((attr, self.handle_on(request, (attr.ino, attr.mode), writes(create.flags), object)))
+        let object = object.map(|object| (object, since));
+        Ok((attr, self.handle_on(request, (attr.ino, attr.mode), write, object)?))
     }
 
     pub(super) fn release(&self, request: &Request<'_>, release: &ReleaseIn, reply: Reply) {
@@ -104,7 +123,7 @@ impl Kernel {
         self.ledger.closed(request.unique(), ino, write, noted);
         // After the ledger: a successor must not use a backing file that is not there any more.
         if passed {
-            self.passthrough.release(ino);
+            self.passthrough.release(ino, write, self.namespace.client());
         } else {
             self.contents.pages.close(ino);
         }
@@ -139,29 +158,64 @@ impl Kernel {
         }
     }
 
+    /// Makes a file survive a power loss, for one of its handles.
+    pub(super) fn fsync(&self, ino: Ino, handle: u64) -> Result<()> {
+        let synced = self.namespace.fsync(ino, number_of(handle));
+        // After it: the node is known as it is now.
+        let is_the_file = match way_of(handle) {
+            PASSED_THROUGH => self.passthrough.check(ino, self.namespace.client()),
+            _ => Ok(()),
+        };
+        synced.and(is_the_file)
+    }
+
     /// The answer to an open of a file, with these permission bits, that the file system has opened, once it is in the
-    /// ledger.
+    /// ledger. Where there is none the file is closed again.
     fn handle_on(
         &self,
         request: &Request<'_>,
         (ino, mode): (Ino, u32),
         write: bool,
-        object: Option<OwnedFd>,
-    ) -> OpenOut {
-        let register = || {
-            let object = object.map_or_else(|| self.namespace.client().object(ino), Ok)?;
-            BackingId::register(&self.device, object.as_fd())
-        };
-        // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
-        let may_pass = self.may_pass(ino, mode) && !self.contents.pages.is_open(ino);
-        let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
+        object: Option<(OwnedFd, Since)>,
+    ) -> Result<OpenOut> {
+        let passed = self.pass(ino, mode, object).inspect_err(|_| {
+            // The error that is told is why.
+            let _closed = self.namespace.close(ino, write);
+        });
+        let backing = passed?;
+        let client = self.namespace.client();
         let opener = Opener { has_object: backing.is_some(), writes: write };
-        let (backing_id, keep) = match (self.namespace.client().sharing().way(opener), backing) {
-            (Way::PassedThrough, Some(number)) => (number, false),
+        let (backing_id, keep) = match (client.sharing().way(opener), backing) {
+            (Way::PassedThrough, Some(number)) => {
+                if write {
+                    client.kernel_writes(ino);
+                }
+                (number, false)
+            }
             (way, _) => self.join(ino, way),
         };
         self.ledger.opened(request.unique(), ino, write, backing_id);
-        self.handle(backing_id, keep)
+        Ok(self.handle(backing_id, keep))
+    }
+
+    /// The backing file with which an open of this file, with these permission bits, is passed through.
+    fn pass(&self, ino: Ino, mode: u32, object: Option<(OwnedFd, Since)>) -> Result<Option<u32>> {
+        // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
+        if !self.may_pass(ino, mode) || self.contents.pages.is_open(ino) {
+            return Ok(None);
+        }
+        let client = self.namespace.client();
+        let register = || {
+            let (object, handed) = match object {
+                Some((object, since)) => {
+                    let handed = client.handed(object.as_fd(), since)?;
+                    (object, handed)
+                }
+                None => client.hand_out(ino)?,
+            };
+            Ok((BackingId::register(&self.device, object.as_fd())?, handed))
+        };
+        self.passthrough.open(ino, client, register)
     }
 
     /// A handle on a file with this backing file, or without one; `keep`: the pages that the kernel has are true.
