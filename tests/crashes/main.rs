@@ -22,6 +22,7 @@ mod passed;
 mod replaced;
 mod rolled_back;
 mod rot;
+mod shut_down;
 mod unverified;
 
 /// The number in an environment variable.

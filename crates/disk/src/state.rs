@@ -49,7 +49,9 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
             .ok_or(StateError::Homeless)?,
     };
     let io = |source| StateError::Io { path: path.clone(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io)?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    // Where its file system has failed the folder can neither be made nor looked at: that it is there says nothing.
+    made.map_err(|error| io(std::fs::metadata(&path).err().unwrap_or(error)))?;
     let found = path.canonicalize().map_err(io)?;
     let (uid, own) = (found.metadata().map_err(io)?.uid(), rustix::process::geteuid().as_raw());
     if uid == own { Ok(found) } else { Err(StateError::Foreign { path: found, uid, own }) }

@@ -249,15 +249,16 @@ impl Fragment {
     pub fn status(&self) -> FragmentStatus {
         let used = self.space.used();
         let (lost, lost_more) = self.lost();
+        let unmeasured = |error| format!("cannot measure the volume of {}: {error}", self.folder.display());
+        let error =
+            folders::failed(&self.folder, self.spec.volume).or_else(|| used.as_ref().err().map(unmeasured));
         FragmentStatus {
             instance: self.spec.instance.clone(),
             index: self.spec.index,
             capacity_bytes: self.spec.capacity_bytes,
             used_bytes: used.as_ref().copied().unwrap_or(0),
-            advice: used.as_ref().err().map(|_| advice::LOOK_AT_THE_DISK.to_owned()),
-            error: used
-                .err()
-                .map(|error| format!("cannot measure the volume of {}: {error}", self.folder.display())),
+            advice: error.is_some().then(|| advice::MOUNT_IT_AGAIN.to_owned()),
+            error,
             copies: self.copies(),
             mirrors: self.mirrors(),
             integrity: self.integrity(),

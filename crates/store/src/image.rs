@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 /// mkfs.xfs of xfsprogs 5.19 and later refuses less than 300 MiB; some room beside.
@@ -33,6 +34,15 @@ const OPTIONS: &CStr = c"allocsize=4k,nouuid";
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
+    /// Its file system has shut down, and cannot be mounted anew while somebody uses it.
+    #[error(
+        "the file system at {path} has shut down after an error of the disk below it, and cannot be mounted anew while \
+         programs have files of it open"
+    )]
+    ShutDown {
+        /// Where it is mounted.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{operation} {path}: {cause}")]
     Io {
@@ -195,6 +205,12 @@ pub fn mounted(path: &Path) -> Result<bool, VolumeError> {
     let Some(here) = disk::if_there(mount_of(path)).map_err(unknown)? else { return Ok(false) };
     let Some(parent) = path.parent() else { return Ok(true) };
     Ok(here != mount_of(parent).map_err(unknown)?)
+}
+
+/// Whether the file system at `path` has shut down: XFS does that after an error of the disk below it, and answers
+/// everything with EIO until it is mounted anew.
+pub fn is_shut_down(path: &Path) -> bool {
+    matches!(rustix::fs::stat(path), Err(Errno::IO))
 }
 
 /// The kernel's line about the mount that `path` is on.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use wire::advice::TOKEN;
 
 use super::FragmentError;
+use crate::image::VolumeError;
 use crate::mirror::restore_error::RestoreError;
 use crate::shard::log::LogError;
 use crate::shard::log::restore::is_lost;
@@ -14,6 +15,18 @@ use crate::shard::log::restore::is_lost;
 /// Where the file system refuses.
 pub const LOOK_AT_THE_DISK: &str = "look at the file's permissions, the room on its disk and the kernel's log; mend \
      that, then start the node again";
+
+/// Where a file system failed under a part that is served.
+pub(super) const MOUNT_IT_AGAIN: &str = "see the kernel's log for what its disk did; stop this node's service, mount \
+     the file system again and start the service; where the disk is lost and the buffer has other nodes, an operator \
+     gives this node up as lost";
+
+/// Where the disk does not give a metadata log that is there.
+const UNREADABLE_LOG: &str = "look into the kernel's log and at the disk; where the file stays unreadable, and the \
+     buffer has several nodes, move it aside and start the node again: its copy takes its place";
+
+/// Where programs keep a file system that has failed.
+const LET_GO: &str = "unmount the buffer, or end the job that uses it; then start the node again";
 
 fn bring_back() -> String {
     format!(
@@ -54,12 +67,7 @@ impl FragmentError {
             FragmentError::Newer(_) => {
                 "install the Forebay that wrote it, or a newer one, and start the node again".into()
             }
-            FragmentError::Restore(RestoreError::Here { .. } | RestoreError::Itself { .. }) => LOOK_AT_THE_DISK.into(),
-            FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
-                "look into the kernel's log and at the disk; where the file stays unreadable, and the buffer has several nodes, \
-                 move it aside and start the node again: its copy takes its place"
-                    .into()
-            }
+            FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => UNREADABLE_LOG.into(),
             FragmentError::Copy { .. }
             | FragmentError::Log(_)
             | FragmentError::Key
@@ -68,7 +76,10 @@ impl FragmentError {
             FragmentError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
                 bring_back().into()
             }
-            FragmentError::Io { .. } | FragmentError::Volume(_) => LOOK_AT_THE_DISK.into(),
+            FragmentError::Volume(VolumeError::ShutDown { .. }) => LET_GO.into(),
+            FragmentError::Restore(RestoreError::Here { .. } | RestoreError::Itself { .. })
+            | FragmentError::Io { .. }
+            | FragmentError::Volume(_) => LOOK_AT_THE_DISK.into(),
         }
     }
 }

@@ -15,6 +15,15 @@ pub(crate) fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
     }
 }
 
+/// What is wrong with one of their file systems, if anything: one that has failed answers nothing any more.
+pub(super) fn failed(folder: &Path, volume: VolumeKind) -> Option<String> {
+    let mut failures = places(folder, volume).into_iter().filter_map(|place| {
+        let error = std::fs::metadata(&place).err()?;
+        Some(format!("the file system at {} has failed: {error}", place.display()))
+    });
+    failures.next()
+}
+
 /// Where a namespace's objects are in the fragment below `folder`.
 pub(crate) fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
     let objects = match volume {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::UnmountFlags;
 
 use crate::image::{
-    self, OVERHEAD_BYTES, VolumeError, available, detach, failed, mount, mounted, preallocate,
+    self, OVERHEAD_BYTES, VolumeError, available, detach, failed, is_shut_down, mount, mounted, preallocate,
 };
 use crate::objects::space::Space;
 
@@ -36,8 +36,15 @@ pub fn open(fragment: &Path, capacity: u64) -> Result<Space, VolumeError> {
     if !disk::is_file(&image).map_err(|e| failed("look for", &image, e))? {
         return Err(missing("find the volume's image", &image));
     }
+    if mounted(&mountpoint)? && is_shut_down(&mountpoint) {
+        tracing::warn!(path = %mountpoint.display(), "the volume's file system has shut down: it is mounted anew");
+        detach(&mountpoint)?;
+    }
     if !mounted(&mountpoint)? {
         mount(&image, &mountpoint)?;
+    }
+    if is_shut_down(&mountpoint) {
+        return Err(VolumeError::ShutDown { path: mountpoint });
     }
     let objects = mountpoint.join("objects");
     if !disk::is_folder(&objects).map_err(|e| failed("look for", &objects, e))? {
