@@ -175,6 +175,51 @@ mod root_only {
         assert!(fs::read(copy).unwrap() == bytes);
     }
 
+    /// The same, of files that programs have open: what they do not write themselves is compared nevertheless.
+    #[test]
+    fn a_bit_that_changes_in_an_image_below_an_open_file_is_never_staged_out_as_verified() {
+        let cluster = Cluster::new();
+        let path = cluster.pfs("mnt");
+        let options = ["--capacity", "512MiB", "--nodes", "1", "--volume", "image"];
+        cluster.forebay(&[&["mount", path.to_str().unwrap()], &options[..]].concat()).expect_success();
+        let token = cluster.tokens().remove(0);
+        let bytes_of = |name: u32| -> Vec<u8> {
+            (0..256_u32).flat_map(|n| [(name << 16 | n).to_le_bytes(); BLOCK / 4].concat()).collect()
+        };
+        let names = ["read.h5", "closed.h5", "write.h5"];
+        for (name, n) in names.iter().zip(1..) {
+            fs::write(path.join(name), bytes_of(n)).unwrap();
+        }
+        sum_all(&cluster, &token);
+        let open =
+            |name: &str| fs::File::options().read(true).write(name == "write.h5").open(path.join(name));
+        let mut opened: Vec<fs::File> = names.iter().map(|name| open(name).unwrap()).collect();
+        opened.iter().for_each(|file| file.read_exact_at(&mut [0; BLOCK], 0).unwrap());
+        drop(opened.remove(1));
+        let fragment = cluster.state.join("nodes/n0/fragments/i1");
+        let out = cluster.pfs("out");
+        for (name, n) in names.iter().zip(1..) {
+            let object = object(&fragment.join("volume/objects/0"), &path.join(name));
+            rustix::fs::syncfs(fs::File::open(&object).unwrap()).unwrap();
+            flip(&fragment.join("volume.img"), &bytes_of(n)[200 * BLOCK..201 * BLOCK]);
+            forget_pages(&object);
+            let (source, target) = (path.join(name), out.join(name));
+            let stage = ["stage", "out", source.to_str().unwrap(), target.to_str().unwrap(), "--wait"];
+            let staged = cluster.forebay(&stage);
+            assert_ne!(staged.code(), 0, "{name}: {}", staged.stdout);
+            assert!(!target.exists(), "{name} was published with a wrong bit");
+        }
+        let scrub = cluster.forebay(&["scrub", &token]);
+        assert_eq!(scrub.code(), 74);
+        names.iter().for_each(|name| assert!(scrub.stdout.contains(name), "{name}: {}", scrub.stdout));
+    }
+
+    /// As when there is no room for them any more: whoever reads the object reads the disk.
+    fn forget_pages(object: &Path) {
+        let object = fs::File::open(object).unwrap();
+        rustix::fs::fadvise(&object, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
     /// Changes one bit of the block that the image has of these bytes.
     fn flip(image: &Path, block: &[u8]) {
         let file = fs::File::options().read(true).write(true).open(image).unwrap();

@@ -13,6 +13,7 @@
 
 pub mod closed;
 pub mod guard;
+pub mod handed;
 pub mod keeper;
 pub mod known;
 pub mod length;

@@ -126,7 +126,7 @@ impl Objects {
     fn read_here(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| 0) };
         let end = offset.saturating_add(buffer.len() as u64);
-        let expected = object.guard.expected(offset..end)?;
+        let expected = object.guard.expected(&object.file, offset..end)?;
         let mut done = 0;
         while done < buffer.len() {
             match object.file.read_at(&mut buffer[done..], offset + done as u64) {
@@ -228,7 +228,8 @@ impl Objects {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| None) };
         object.guard.whole(&object.file)?;
         let found = next_data(&object.file, offset)?;
-        let lost = object.guard.lost_data(offset..found.as_ref().map_or(u64::MAX, |found| found.start))?;
+        let until = found.as_ref().map_or(u64::MAX, |found| found.start);
+        let lost = object.guard.lost_data(&object.file, offset..until)?;
         Ok(lost.or(found))
     }
 

@@ -181,7 +181,7 @@ fn check_chunk(
         let block = first + number as u64;
         let start = (number * BLOCK).min(bytes.len());
         let found = sum_of(&bytes[start..bytes.len().min(start + BLOCK)]);
-        if found == *sum || !is_unchanged(guard, seal, block) {
+        if found == *sum || !is_unchanged(file, guard, seal, block) {
             continue;
         }
         match faults.last_mut() {
@@ -193,9 +193,9 @@ fn check_chunk(
 }
 
 /// Whether nobody can have changed the block since before it was read.
-fn is_unchanged(guard: &Guard, seal: &Seal, block: u64) -> bool {
+fn is_unchanged(file: &File, guard: &Guard, seal: &Seal, block: u64) -> bool {
     let state = guard.lock();
-    state.knows(block).is_some_and(|base| std::ptr::eq(&**base, seal))
+    state.knows(file, block).is_some_and(|base| std::ptr::eq(&**base, seal))
 }
 
 fn open(path: &Path) -> io::Result<File> {

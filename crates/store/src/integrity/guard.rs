@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use model::Ino;
 
+use super::handed::Handed;
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
 use super::{BLOCK, BLOCKS_MAX, CHUNK_BLOCKS, Seal, sum_of};
@@ -40,8 +41,9 @@ pub struct State {
     pub touched: Extents,
     /// The log may still say that the object is as `base` has it.
     pub sealed: bool,
-    /// Length and time of change when it was handed out: whoever has it may have changed anything.
-    pub handed: Option<(u64, (i64, u32))>,
+    /// What it was like when it was handed out: from when that is not so any more, whoever has it may have changed
+    /// anything.
+    pub handed: Option<Handed>,
     /// It is not what was sealed, and not to be used.
     pub broken: Option<Fault>,
     /// It waits to be sealed.
@@ -155,7 +157,7 @@ impl Guard {
         }
         // First: a change that is refused leaves the seal as it is, and the damage known after a restart.
         for block in change.cut(length) {
-            if !replaced && state.knows(block).is_some() {
+            if !replaced && state.knows(file, block).is_some() {
                 state.check(self.ino, file, block)?;
             }
         }
@@ -182,7 +184,7 @@ impl Guard {
     ///
     /// # Errors
     /// As [`Guard::change`].
-    pub fn hand_out(&self, log: &SealLog, found: (u64, (i64, u32)), queue: impl FnOnce()) -> io::Result<()> {
+    pub fn hand_out(&self, log: &SealLog, found: Handed, queue: impl FnOnce()) -> io::Result<()> {
         let mut state = self.lock();
         if let Some(fault) = &state.broken {
             return Err(fault.error(self.ino));
@@ -239,10 +241,20 @@ impl State {
         }
     }
 
-    /// The seal that the block is still as it says; `None` where nothing is known.
-    pub fn knows(&self, block: u64) -> Option<&Arc<Seal>> {
-        let is_known = self.handed.is_none() && self.touched.missing(block..block + 1) == 1;
-        self.base.as_ref().filter(|_| is_known)
+    /// The seal that blocks which are not `touched` are still as it says; `None` where nothing is known. What was read
+    /// before this is asked is what it says of.
+    pub fn seal(&self, file: &File) -> Option<&Arc<Seal>> {
+        self.base.as_ref().filter(|_| self.handed.is_none_or(|handed| handed.is_unchanged(file)))
+    }
+
+    /// Whether somebody has said that the block changes.
+    pub fn is_touched(&self, block: u64) -> bool {
+        self.touched.missing(block..block + 1) == 0
+    }
+
+    /// The seal that the block is still as it says; `None` where nothing is known. Asked after the block was read.
+    pub fn knows(&self, file: &File, block: u64) -> Option<&Arc<Seal>> {
+        if self.is_touched(block) { None } else { self.seal(file) }
     }
 
     /// Checks a block while nothing can change it, and gives its bytes.
@@ -251,7 +263,7 @@ impl State {
     /// EIO where it is not what was sealed.
     pub fn check(&self, ino: Ino, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
         let bytes = read_block(file, block)?;
-        let Some(seal) = self.knows(block) else { return Ok(bytes) };
+        let Some(seal) = self.knows(file, block) else { return Ok(bytes) };
         let sums = seal.sums(block / CHUNK_BLOCKS).map_err(|_| Fault::Sums { block }.error(ino))?;
         if sums[(block % CHUNK_BLOCKS) as usize] == sum_of(&bytes) {
             return Ok(bytes);

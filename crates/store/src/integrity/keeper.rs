@@ -14,10 +14,10 @@ use model::Ino;
 use wire::node::ScrubStatus;
 
 use super::guard::Guard;
+use super::handed::Handed;
 use super::known::Known;
 use super::log::{Place, SealLog, opening::Loss};
 use super::lost::{self, Lost};
-use super::tick;
 use super::unverified::Unverified;
 use crate::extents::BLOCK_BYTES;
 use crate::measure::Measure;
@@ -98,10 +98,9 @@ impl Keeper {
     /// # Errors
     /// See [`Guard::hand_out`].
     pub fn hand_out(&self, guard: &Arc<Guard>, found: &Measure) -> io::Result<()> {
-        let found = (found.size, (found.ctime.seconds, found.ctime.nanos));
+        let found = Handed::of(found);
         if guard.lock().base.is_some() {
-            // Else a change might not show.
-            tick::pass(found.1);
+            found.pass_tick();
         }
         guard.hand_out(&self.log, found, || self.queue(guard))
     }

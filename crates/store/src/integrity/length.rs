@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use super::guard::{Change, Guard, State};
 use super::report::Fault;
@@ -35,7 +36,7 @@ impl Guard {
     pub fn length(&self, file: &File) -> io::Result<u64> {
         let mut state = self.lock();
         let is = file.metadata()?.len();
-        match state.fault(is) {
+        match state.fault(file, is) {
             Some(Fault::Length { was, .. }) => Ok(was),
             _ => Ok(is),
         }
@@ -47,7 +48,7 @@ impl Guard {
     /// The errno of `stat`.
     pub fn fault(&self, file: &File) -> io::Result<Option<Fault>> {
         let mut state = self.lock();
-        Ok(state.fault(file.metadata()?.len()))
+        Ok(state.fault(file, file.metadata()?.len()))
     }
 
     /// Whether the object as a whole may be used.
@@ -61,9 +62,10 @@ impl Guard {
 
 impl State {
     /// What is wrong with an object that is found to be so long now, while nobody can say that it changes.
-    fn fault(&mut self, length: u64) -> Option<Fault> {
-        if let (None, None, Some(base)) = (&self.broken, self.handed, &self.base) {
-            self.broken = base.fault_of_length(&self.touched, length);
+    fn fault(&mut self, file: &File, length: u64) -> Option<Fault> {
+        if self.broken.is_none() {
+            let fault_of = |base: &Arc<Seal>| base.fault_of_length(&self.touched, length);
+            self.broken = self.seal(file).and_then(fault_of);
         }
         self.broken.clone()
     }
@@ -74,7 +76,7 @@ impl State {
         let last = base.last_block();
         // Who changed it before has looked.
         if change.blocks(base.length).end > last && self.touched.missing(last..last + 1) == 1 {
-            self.fault(file.metadata()?.len());
+            self.fault(file, file.metadata()?.len());
         }
         Ok(())
     }

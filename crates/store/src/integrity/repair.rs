@@ -5,7 +5,7 @@
 //! that do not match.
 //!
 //! **Invariant:** a block is written to only while its object's guard is locked, and while that knows the block:
-//! whoever changes it has not begun, or has said so before.
+//! whoever changes it has not begun, or has said so before. What was handed out is not repaired: who has it says nothing.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,10 @@ impl Guard {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for block in blocks {
             let state = self.lock();
-            if state.knows(block).is_none() || (!all && state.check(self.ino(), file, block).is_ok()) {
+            if state.handed.is_some() {
+                return Vec::new();
+            }
+            if state.knows(file, block).is_none() || (!all && state.check(self.ino(), file, block).is_ok()) {
                 continue;
             }
             match runs.last_mut() {
@@ -43,7 +46,10 @@ impl Guard {
     /// The errno of the write.
     pub fn repair(&self, file: &File, block: u64, bytes: &[u8]) -> io::Result<bool> {
         let state = self.lock();
-        let sums = state.knows(block).and_then(|seal| seal.sums(block / CHUNK_BLOCKS).ok());
+        if state.handed.is_some() {
+            return Ok(false);
+        }
+        let sums = state.knows(file, block).and_then(|seal| seal.sums(block / CHUNK_BLOCKS).ok());
         if sums.is_none_or(|sums| sums[(block % CHUNK_BLOCKS) as usize] != sum_of(bytes)) {
             return Ok(false);
         }

@@ -34,16 +34,15 @@ impl Guard {
     ///
     /// # Errors
     /// EIO where the object as a whole is not what was sealed.
-    pub fn expected(&self, bytes: Range<u64>) -> io::Result<Option<Expected>> {
+    pub fn expected(&self, file: &File, bytes: Range<u64>) -> io::Result<Option<Expected>> {
         let state = self.lock();
         if let Some(fault) = &state.broken {
             return Err(fault.error(self.ino()));
         }
-        let (Some(base), None) = (&state.base, state.handed) else { return Ok(None) };
+        let Some(base) = state.seal(file) else { return Ok(None) };
         let blocks = blocks_touched(bytes);
         let untouched = state.touched.missing(blocks.clone()) == blocks.end - blocks.start;
-        let changed =
-            (!untouched).then(|| blocks.clone().map(|block| state.knows(block).is_none()).collect());
+        let changed = (!untouched).then(|| blocks.clone().map(|block| state.is_touched(block)).collect());
         let whole = state.touched.blocks() == 0;
         Ok(Some(Expected { seal: base.clone(), first: blocks.start, changed, whole }))
     }
@@ -82,7 +81,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Reads and checks a block while nobody can change it.
+    /// Reads and checks a block while nobody can change it whom we know of.
     fn look_closer(&self, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
         self.lock().check(self.ino(), file, block)
     }
@@ -92,9 +91,9 @@ impl Guard {
     ///
     /// # Errors
     /// EIO where the sums are damaged.
-    pub fn lost_data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    pub fn lost_data(&self, file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         let state = self.lock();
-        let Some(seal) = state.base.as_ref().filter(|_| state.handed.is_none()) else { return Ok(None) };
+        let Some(seal) = state.seal(file) else { return Ok(None) };
         let end = range.end.min(seal.length);
         if range.start >= end {
             // Or its block, which may be whole, would be taken for it.
@@ -109,7 +108,7 @@ impl Guard {
             }
             let sums = seal.sums(chunk.index).map_err(|_| Fault::Sums { block: first }.error(self.ino()))?;
             let had_bytes =
-                |block: &u64| sums[(block - first) as usize] != SUM_OF_ZEROS && state.knows(*block).is_some();
+                |block: &u64| sums[(block - first) as usize] != SUM_OF_ZEROS && !state.is_touched(*block);
             if let Some(block) = inside.clone().find(had_bytes) {
                 let start = (block * BLOCK_BYTES).max(range.start);
                 return Ok(Some(start..((block + 1) * BLOCK_BYTES).min(end)));

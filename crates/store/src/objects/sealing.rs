@@ -15,6 +15,7 @@ use model::Ino;
 use super::Objects;
 use crate::extents::Extents;
 use crate::integrity::guard::{Guard, State};
+use crate::integrity::handed::Handed;
 use crate::integrity::log::Begun;
 use crate::integrity::pace::Pace;
 use crate::integrity::report::Fault;
@@ -156,7 +157,7 @@ impl Objects {
         let Some(file) = self.open_at_rest(guard)? else { return Ok(None) };
         let begun = self.keeper().log.begin();
         let found = measure(&file).map_err(|error| self.unopened(ino, error))?;
-        let same = handed.is_none_or(|was| was == (found.size, (found.ctime.seconds, found.ctime.nanos)));
+        let same = handed.is_none_or(|was| was.is(&found));
         let known = known.filter(|_| same);
         let fault_of_length = |known: &Known| known.base.fault_of_length(&known.touched, found.size);
         if let Some(fault) = known.as_ref().and_then(fault_of_length) {
@@ -239,8 +240,7 @@ impl Objects {
 
 /// What is to be sealed, if it is at rest: its version, what is known of it, and what it was like when it was handed
 /// out.
-#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
-fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option<(u64, (i64, u32))>)> {
+fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option<Handed>)> {
     let state = guard.at_rest(idle).filter(|state| state.broken.is_none())?;
     let known = state.base.clone().map(|base| Known { base, touched: state.touched.clone() });
     Some((state.version, known, state.handed))
