@@ -19,6 +19,7 @@ pub mod known;
 pub mod length;
 pub mod log;
 pub mod lost;
+mod note;
 pub mod other;
 pub mod pace;
 pub mod repair;

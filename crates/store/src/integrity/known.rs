@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use model::Ino;
 
+use super::note::Note;
 use super::report::Fault;
 
 /// With more objects than this the note is not written for each of them, but when the sealer makes its next turn.
@@ -32,10 +33,10 @@ type Faults = BTreeMap<Ino, Vec<Fault>>;
 #[derive(Debug)]
 pub struct Known {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Note<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     found: Faults,
     /// Of an earlier life, and not found since.
@@ -55,22 +56,22 @@ impl Known {
             Faults::new()
         });
         remembered.retain(|ino, _| may_be(*ino));
-        Known { path, state: Mutex::new(State { remembered, ..State::default() }) }
+        Known { path, state: Note::of(State { remembered, ..State::default() }) }
     }
 
     /// What was found to be wrong with an object in this life.
     pub fn first(&self, ino: Ino) -> Option<Fault> {
-        self.lock().found.get(&ino)?.first().cloned()
+        self.state.known().found.get(&ino)?.first().cloned()
     }
 
     /// Whether something was wrong with it in an earlier life, and nobody has looked since.
     pub fn is_remembered(&self, ino: Ino) -> bool {
-        self.lock().remembered.contains_key(&ino)
+        self.state.known().remembered.contains_key(&ino)
     }
 
     /// All that is wrong with an object, as was found just now. Tells whether that is news.
     pub fn set(&self, ino: Ino, found: Vec<Fault>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.known();
         let remembered = state.remembered.remove(&ino);
         let is_damaged = !found.is_empty();
         let before = match is_damaged {
@@ -79,27 +80,27 @@ impl Known {
         };
         let is_told = remembered.as_ref() == Some(&found) || before.as_ref() == Some(&found);
         if !is_told && (is_damaged || remembered.is_some() || before.is_some()) {
-            self.changed(&mut state);
+            self.changed(state);
         }
         is_damaged && before.as_ref() != Some(&found)
     }
 
     /// Somebody met this, and perhaps not all that is wrong with the object. Tells whether that is news.
     pub fn add(&self, ino: Ino, fault: &Fault) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.known();
         let State { found, remembered, .. } = &mut *state;
         let known = found.entry(ino).or_insert_with(|| remembered.remove(&ino).unwrap_or_default());
         let is_news = known.len() < PLACES_MAX && !known.iter().any(|other| covers(other, &fault.bytes()));
         if is_news {
             known.push(fault.clone());
-            self.changed(&mut state);
+            self.changed(state);
         }
         is_news
     }
 
     /// These bytes of an object are as they should be again.
     pub fn repaired(&self, ino: Ino, bytes: &Range<u64>) {
-        let mut state = self.lock();
+        let mut state = self.state.known();
         let State { found, remembered, .. } = &mut *state;
         let mut is_other = false;
         for of in [found, remembered] {
@@ -115,7 +116,7 @@ impl Known {
             }
         }
         if is_other {
-            self.changed(&mut state);
+            self.changed(state);
         }
     }
 
@@ -126,24 +127,24 @@ impl Known {
 
     /// Only these can be damaged still.
     pub fn retain(&self, may_be: impl Fn(Ino) -> bool) {
-        let mut state = self.lock();
+        let mut state = self.state.known();
         let before = state.found.len() + state.remembered.len();
         state.found.retain(|ino, _| may_be(*ino));
         state.remembered.retain(|ino, _| may_be(*ino));
         if state.found.len() + state.remembered.len() < before {
-            self.changed(&mut state);
+            self.changed(state);
         }
     }
 
     /// How many objects.
     pub fn count(&self) -> usize {
-        let state = self.lock();
+        let state = self.state.known();
         state.found.len() + state.remembered.len()
     }
 
     /// All.
     pub fn all(&self) -> Faults {
-        self.lock().all()
+        self.state.known().all()
     }
 
     /// Makes durable what is not yet.
@@ -151,30 +152,29 @@ impl Known {
     /// # Errors
     /// The file system's.
     pub fn save(&self) -> io::Result<()> {
-        self.write(&mut self.lock())
+        self.write()
     }
 
-    fn changed(&self, state: &mut State) {
+    fn changed(&self, mut state: MutexGuard<'_, State>) {
         state.unsaved = true;
         if state.found.len() + state.remembered.len() > AT_ONCE_MAX {
             return;
         }
-        if let Err(error) = self.write(state) {
+        drop(state);
+        if let Err(error) = self.write() {
             tracing::warn!(path = %self.path.display(), %error, "what is known to be damaged is not noted yet");
         }
     }
 
-    fn write(&self, state: &mut State) -> io::Result<()> {
+    fn write(&self) -> io::Result<()> {
+        let _in_order = self.state.writing();
+        let mut state = self.state.known();
         if !std::mem::take(&mut state.unsaved) {
             return Ok(());
         }
-        let written = note(&self.path, &state.all());
-        state.unsaved = written.is_err();
-        written
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics while it holds what is known to be damaged")
+        let all = state.all();
+        drop(state);
+        note(&self.path, &all).inspect_err(|_| self.state.known().unsaved = true)
     }
 }
 

@@ -10,22 +10,24 @@
 //! **Invariant:** what is lost reads as an error until nothing of it is left in its file; what is not lost any more is
 //! not lost after a restart either, once what took its place, if anything, is durable.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 use model::Ino;
 use wire::data::message::UNKNOWN_BYTES;
+
+use super::note::Note;
 
 /// Those of one namespace.
 #[derive(Debug)]
 pub struct Lost {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Note<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     /// How long they were.
     lengths: BTreeMap<Ino, u64>,
@@ -64,7 +66,7 @@ impl Lost {
     /// It cannot be read, or is damaged.
     pub fn open(path: &Path) -> io::Result<Lost> {
         let path = path.to_owned();
-        let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, state: Mutex::default() }) };
+        let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, state: Note::default() }) };
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
         let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
@@ -72,7 +74,7 @@ impl Lost {
         }
         let lost: Vec<(Ino, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
         let state = State { lengths: lost.into_iter().collect(), gone: BTreeMap::new() };
-        Ok(Lost { path, state: Mutex::new(state) })
+        Ok(Lost { path, state: Note::of(state) })
     }
 
     /// One more is lost, which had so many bytes: noted durably.
@@ -80,13 +82,12 @@ impl Lost {
     /// # Errors
     /// The file system's.
     pub fn add(&self, ino: Ino, length: u64) -> io::Result<()> {
-        let mut state = self.lock();
-        let mut next = State { lengths: state.lengths.clone(), gone: state.gone.clone() };
-        next.gone.remove(&ino);
-        next.lengths.insert(ino, length);
-        next.note(&self.path)?;
-        *state = next;
-        Ok(())
+        let add = |state: &mut State| {
+            state.gone.remove(&ino);
+            state.lengths.insert(ino, length);
+            true
+        };
+        self.state.change(add, |state| state.note(&self.path))
     }
 
     /// Makes durable what was forgotten of objects that are durably what they are now.
@@ -94,35 +95,32 @@ impl Lost {
     /// # Errors
     /// The file system's.
     pub fn save(&self, is_durable: impl Fn(Ino) -> bool) -> io::Result<()> {
-        let mut state = self.lock();
-        let left: BTreeMap<Ino, u64> =
-            state.gone.iter().filter(|(ino, _)| !is_durable(**ino)).map(|(ino, was)| (*ino, *was)).collect();
-        if left.len() == state.gone.len() {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut state.gone, left);
-        state.note(&self.path).inspect_err(|_| state.gone = before)
+        // The same both times: what is forgotten while this is written is not.
+        let durable = OnceCell::new();
+        let save = |state: &mut State| {
+            let are = || state.gone.keys().copied().filter(|ino| is_durable(*ino)).collect::<BTreeSet<Ino>>();
+            let durable = durable.get_or_init(are);
+            state.gone.retain(|ino, _| !durable.contains(ino));
+            !durable.is_empty()
+        };
+        self.state.change(save, |state| state.note(&self.path))
     }
 
     /// How long this object was, if it is lost.
     pub fn length(&self, ino: Ino) -> Option<u64> {
-        self.lock().lengths.get(&ino).copied()
+        self.state.known().lengths.get(&ino).copied()
     }
 
     /// Nothing of it is left in its file.
     pub fn forget(&self, ino: Ino) {
-        let mut state = self.lock();
+        let mut state = self.state.known();
         let gone = state.lengths.remove_entry(&ino);
         state.gone.extend(gone);
     }
 
     /// All, also those of which there are new objects since.
     pub fn all(&self) -> Vec<(Ino, u64)> {
-        self.lock().lengths.iter().map(|(ino, length)| (*ino, *length)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics while it holds the list of lost objects")
+        self.state.known().lengths.iter().map(|(ino, length)| (*ino, *length)).collect()
     }
 }
 

@@ -5,6 +5,7 @@ mod known;
 mod layouts;
 mod length;
 mod loss;
+mod noting;
 mod sparse;
 mod unopened;
 

@@ -11,18 +11,20 @@
 //! **Invariant:** an object is among them until it is written anew as a whole, removed, or taken as it is by somebody
 //! who says so; also after a restart. None is called noted before the note is durable.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 use model::Ino;
+
+use super::note::Note;
 
 /// Those of one namespace.
 #[derive(Debug)]
 pub struct Unverified {
     path: PathBuf,
-    doubt: Mutex<Option<Doubt>>,
+    doubt: Note<Option<Doubt>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,7 +48,7 @@ impl Unverified {
         let found = disk::read(&path)?;
         let doubt = found.as_deref().and_then(parse);
         let is_damaged = found.is_some() && doubt.is_none();
-        let unverified = Unverified { path, doubt: Mutex::new(doubt) };
+        let unverified = Unverified { path, doubt: Note::of(doubt) };
         if is_damaged {
             unverified.begin(format!("{} is damaged", unverified.path.display()), all()?)?;
         }
@@ -58,14 +60,14 @@ impl Unverified {
     /// # Errors
     /// The file system's.
     pub fn begin(&self, why: String, objects: Vec<Ino>) -> io::Result<()> {
-        let mut doubt = self.lock();
-        let mut next = doubt.clone().unwrap_or_default();
-        next.objects.extend(objects);
-        next.why = why;
+        let begin = |doubt: &mut Option<Doubt>| {
+            let doubt = doubt.get_or_insert_default();
+            doubt.objects.extend(&objects);
+            doubt.why.clone_from(&why);
+            true
+        };
         // Also where there are none: what was lost is told until somebody accepts that.
-        save(&self.path, &next)?;
-        *doubt = Some(next);
-        Ok(())
+        self.doubt.change(begin, |doubt| doubt.as_ref().map_or(Ok(()), |doubt| save(&self.path, doubt)))
     }
 
     /// This one is going to be taken from its mirror: noted durably.
@@ -73,26 +75,27 @@ impl Unverified {
     /// # Errors
     /// The file system's: nothing of it may be changed then.
     pub fn begin_taken(&self, ino: Ino, why: &str) -> io::Result<()> {
-        let mut doubt = self.lock();
-        if doubt.as_ref().is_some_and(|known| known.is_taken(ino)) {
-            return Ok(());
-        }
-        let first = || Doubt { why: why.to_owned(), ..Doubt::default() };
-        let mut next = doubt.clone().unwrap_or_else(first);
-        next.gone.remove(&ino);
-        next.objects.insert(ino);
-        next.taken.insert(ino, true);
-        self.put(&mut doubt, next)
+        self.change(|doubt| {
+            if doubt.as_ref().is_some_and(|known| known.is_taken(ino)) {
+                return false;
+            }
+            let first = || Doubt { why: why.to_owned(), ..Doubt::default() };
+            let doubt = doubt.get_or_insert_with(first);
+            doubt.gone.remove(&ino);
+            doubt.objects.insert(ino);
+            doubt.taken.insert(ino, true);
+            true
+        })
     }
 
     /// Whether it is being taken: it may be what it was in part.
     pub fn is_taken(&self, ino: Ino) -> bool {
-        self.lock().as_ref().is_some_and(|doubt| doubt.is_taken(ino))
+        self.doubt.known().as_ref().is_some_and(|doubt| doubt.is_taken(ino))
     }
 
     /// Whether its mirror has it still as it was when that was begun.
     pub fn is_in_mirror(&self, ino: Ino) -> bool {
-        self.lock().as_ref().is_some_and(|doubt| doubt.taken.get(&ino) == Some(&true))
+        self.doubt.known().as_ref().is_some_and(|doubt| doubt.taken.get(&ino) == Some(&true))
     }
 
     /// It is not being taken any more: noted durably. It is known from now on, or in doubt still.
@@ -100,11 +103,12 @@ impl Unverified {
     /// # Errors
     /// The file system's: it is being taken still.
     pub fn end_taken(&self, ino: Ino, is_known: bool) -> io::Result<()> {
-        let mut doubt = self.lock();
-        let Some(mut next) = doubt.clone() else { return Ok(()) };
-        let was_taken = next.taken.remove(&ino).is_some();
-        let was_in_doubt = is_known && (next.objects.remove(&ino) | next.gone.remove(&ino));
-        if was_taken || was_in_doubt { self.put(&mut doubt, next) } else { Ok(()) }
+        self.change(|doubt| {
+            let Some(doubt) = doubt else { return false };
+            let was_taken = doubt.taken.remove(&ino).is_some();
+            let was_in_doubt = is_known && (doubt.objects.remove(&ino) | doubt.gone.remove(&ino));
+            was_taken || was_in_doubt
+        })
     }
 
     /// The mirror is another, or was replaced by an older copy: noted durably.
@@ -112,37 +116,37 @@ impl Unverified {
     /// # Errors
     /// The file system's.
     pub fn lose_mirror(&self) -> io::Result<()> {
-        let mut doubt = self.lock();
-        let Some(mut next) = doubt.clone().filter(|doubt| doubt.taken.values().any(|has| *has)) else {
-            return Ok(());
-        };
-        next.taken.values_mut().for_each(|has| *has = false);
-        self.put(&mut doubt, next)
+        self.change(|doubt| {
+            let Some(doubt) = doubt else { return false };
+            let had_any = doubt.taken.values().any(|has| *has);
+            doubt.taken.values_mut().for_each(|has| *has = false);
+            had_any
+        })
     }
 
     /// Why there are any; `None`: there are none.
     pub fn why(&self) -> Option<String> {
-        self.lock().as_ref().map(|doubt| doubt.why.clone())
+        self.doubt.known().as_ref().map(|doubt| doubt.why.clone())
     }
 
     /// Which.
     pub fn all(&self) -> Vec<Ino> {
-        self.lock().iter().flat_map(|doubt| &doubt.objects).copied().collect()
+        self.doubt.known().iter().flat_map(|doubt| &doubt.objects).copied().collect()
     }
 
     /// How many.
     pub fn count(&self) -> usize {
-        self.lock().as_ref().map_or(0, |doubt| doubt.objects.len())
+        self.doubt.known().as_ref().map_or(0, |doubt| doubt.objects.len())
     }
 
     /// Whether this is one.
     pub fn has(&self, ino: Ino) -> bool {
-        self.lock().as_ref().is_some_and(|doubt| doubt.objects.contains(&ino))
+        self.doubt.known().as_ref().is_some_and(|doubt| doubt.objects.contains(&ino))
     }
 
     /// Nothing is left of what it was.
     pub fn forget(&self, ino: Ino) {
-        if let Some(doubt) = self.lock().as_mut() {
+        if let Some(doubt) = self.doubt.known().as_mut() {
             doubt.gone.extend(doubt.objects.take(&ino));
         }
     }
@@ -152,14 +156,19 @@ impl Unverified {
     /// # Errors
     /// The file system's.
     pub fn save(&self, is_durable: impl Fn(Ino) -> bool) -> io::Result<()> {
-        let mut doubt = self.lock();
-        let Some(mut next) = doubt.clone().filter(|doubt| doubt.gone.iter().any(|ino| is_durable(*ino)))
-        else {
-            return Ok(());
-        };
-        next.gone.retain(|ino| !is_durable(*ino));
-        next.taken.retain(|ino, _| next.objects.contains(ino) || next.gone.contains(ino));
-        self.put(&mut doubt, next)
+        // The same both times: what is forgotten while this is written is not.
+        let durable = OnceCell::new();
+        self.change(|doubt| {
+            let Some(doubt) = doubt else { return false };
+            let are = || doubt.gone.iter().copied().filter(|ino| is_durable(*ino)).collect::<BTreeSet<Ino>>();
+            let durable = durable.get_or_init(are);
+            if durable.is_empty() {
+                return false;
+            }
+            doubt.gone.retain(|ino| !durable.contains(ino));
+            doubt.taken.retain(|ino, _| doubt.objects.contains(ino) || doubt.gone.contains(ino));
+            true
+        })
     }
 
     /// Takes all as they are, durably, but for those that are being taken from their mirror. How many.
@@ -167,37 +176,42 @@ impl Unverified {
     /// # Errors
     /// The file system's.
     pub fn accept(&self) -> io::Result<u64> {
-        let mut doubt = self.lock();
-        let Some(mut next) = doubt.clone() else { return Ok(0) };
-        next.objects.retain(|ino| next.taken.contains_key(ino));
-        next.gone.retain(|ino| next.taken.contains_key(ino));
-        let accepted = doubt.as_ref().map_or(0, |doubt| doubt.objects.len()) - next.objects.len();
-        let is_over = next.taken.is_empty();
-        self.put(&mut doubt, next)?;
+        let (was_there, before) = (self.why().is_some(), self.count());
+        self.change(|doubt| {
+            let Some(doubt) = doubt else { return false };
+            doubt.objects.retain(|ino| doubt.taken.contains_key(ino));
+            doubt.gone.retain(|ino| doubt.taken.contains_key(ino));
+            true
+        })?;
+        let accepted = before.saturating_sub(self.count()) as u64;
         // Who accepts what is there also accepts that there may be nothing.
-        Ok(if is_over { accepted.max(1) } else { accepted } as u64)
+        let is_over = was_there && self.why().is_none();
+        Ok(if is_over { accepted.max(1) } else { accepted })
     }
 
-    /// Makes that durable, and then what is known. The doubt ends with the last object.
-    fn put(&self, doubt: &mut Option<Doubt>, next: Doubt) -> io::Result<()> {
-        if next.objects.is_empty() && next.gone.is_empty() {
-            remove(&self.path)?;
-            *doubt = None;
-            return Ok(());
-        }
-        save(&self.path, &next)?;
-        *doubt = Some(next);
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Doubt>> {
-        self.doubt.lock().expect("no thread panics while it holds the list of unverified objects")
+    /// Makes a change durable, and has it count then. The doubt ends with the last object.
+    fn change(&self, change: impl Fn(&mut Option<Doubt>) -> bool) -> io::Result<()> {
+        let whole = |doubt: &mut Option<Doubt>| {
+            let is_other = change(doubt);
+            if is_other && doubt.as_ref().is_some_and(Doubt::is_over) {
+                *doubt = None;
+            }
+            is_other
+        };
+        self.doubt.change(whole, |doubt| match doubt {
+            Some(doubt) => save(&self.path, doubt),
+            None => remove(&self.path),
+        })
     }
 }
 
 impl Doubt {
     fn is_taken(&self, ino: Ino) -> bool {
         self.objects.contains(&ino) && self.taken.contains_key(&ino)
+    }
+
+    fn is_over(&self) -> bool {
+        self.objects.is_empty() && self.gone.is_empty()
     }
 }
 
@@ -227,68 +241,4 @@ fn parse(bytes: &[u8]) -> Option<Doubt> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_could_not_be_noted_is_noted_when_it_is_tried_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let (sums, seals) = (dir.path().join("sums"), dir.path().join("sums/0.log"));
-        std::fs::create_dir(&sums).unwrap();
-        let open = || Unverified::open(&seals, || Ok(Vec::new())).unwrap();
-        let unverified = open();
-        // Nothing can be written there.
-        std::fs::remove_dir(&sums).unwrap();
-        unverified.begin_taken(Ino(7), "a test").unwrap_err();
-        unverified.begin("a test".into(), vec![Ino(8)]).unwrap_err();
-        assert_eq!(unverified.all(), [], "it is not noted");
-        std::fs::create_dir(&sums).unwrap();
-        unverified.begin_taken(Ino(7), "a test").unwrap();
-        unverified.begin("a test".into(), vec![Ino(8)]).unwrap();
-        assert_eq!(open().all(), [Ino(7), Ino(8)]);
-        std::fs::remove_dir_all(&sums).unwrap();
-        unverified.forget(Ino(7));
-        unverified.save(|_| true).unwrap_err();
-        std::fs::create_dir(&sums).unwrap();
-        unverified.save(|_| true).unwrap();
-        assert_eq!(open().all(), [Ino(8)], "what could not be forgotten is forgotten when it is tried again");
-    }
-    #[test]
-    fn what_is_being_taken_stays_so_until_it_is_there_and_nobody_accepts_it_as_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let seals = dir.path().join("0.log");
-        let open = || Unverified::open(&seals, || Ok(Vec::new())).unwrap();
-        let unverified = open();
-        unverified.begin_taken(Ino(7), "a test").unwrap();
-        unverified.begin_taken(Ino(8), "a test").unwrap();
-        unverified.begin("a test".into(), vec![Ino(9)]).unwrap();
-        assert_eq!(unverified.accept().unwrap(), 1);
-        for unverified in [&unverified, &open()] {
-            assert_eq!(unverified.all(), [Ino(7), Ino(8)]);
-            assert!(
-                [7, 8].map(Ino).iter().all(|ino| unverified.is_taken(*ino) && unverified.is_in_mirror(*ino))
-            );
-        }
-        unverified.end_taken(Ino(8), true).unwrap();
-        unverified.lose_mirror().unwrap();
-        for unverified in [&unverified, &open()] {
-            assert!(!unverified.has(Ino(8)), "it is there");
-            assert!(unverified.is_taken(Ino(7)) && !unverified.is_in_mirror(Ino(7)));
-        }
-        // Removed, and perhaps not durably.
-        unverified.forget(Ino(7));
-        assert!(!unverified.is_taken(Ino(7)) && open().is_taken(Ino(7)));
-        unverified.save(|_| true).unwrap();
-        assert_eq!((unverified.why(), open().why()), (None, None));
-    }
-
-    #[test]
-    fn a_note_of_before_anything_was_taken_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let body = postcard::to_stdvec(&("why", BTreeSet::from([Ino(7)]))).unwrap();
-        let bytes = [&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat();
-        std::fs::write(dir.path().join("unverified-0"), bytes).unwrap();
-        let unverified = Unverified::open(&dir.path().join("0.log"), || Ok(Vec::new())).unwrap();
-        assert!(unverified.has(Ino(7)) && !unverified.is_taken(Ino(7)));
-    }
-}
+mod tests;
