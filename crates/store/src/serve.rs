@@ -59,8 +59,8 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     // A refusal is final for clients; a connection that is dropped they try again.
     let find = |claim: &Claim| {
-        let is_starting = server.is_starting(&claim.instance);
-        admission::find(server, claim).inspect_err(|_| match is_starting || server.is_stopping() {
+        let may_come = server.may_come(&claim.instance);
+        admission::find(server, claim).inspect_err(|_| match may_come || server.is_stopping() {
             true => other.shutdown(),
             false => server.miss(&claim.instance),
         })

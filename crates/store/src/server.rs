@@ -255,6 +255,15 @@ impl Server {
         matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Starting(_)))
     }
 
+    /// Whether the fragment may well be served soon: it is being started, or cannot be served and is tried again.
+    pub(crate) fn may_come(&self, instance: &InstanceId) -> bool {
+        match self.fragments.read().expect(POISON).get(instance) {
+            Some(Slot::Starting(_)) => true,
+            Some(Slot::Broken(status)) => status.retried,
+            _ => false,
+        }
+    }
+
     fn status_of(&self, instance: &InstanceId) -> Option<FragmentStatus> {
         self.fragments.read().expect(POISON).get(instance).map(Slot::status)
     }

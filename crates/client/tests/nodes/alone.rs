@@ -39,13 +39,39 @@ fn a_note_of_what_is_to_be_restored_that_cannot_be_read_is_named_and_restores_no
         let tcp = cluster.target.nodes[n].tcp.clone();
         cluster.servers[n] = cluster.serve(n, &tcp);
     }
-    std::thread::sleep(Duration::from_secs(1));
-    let status = cluster.servers[0].fragments().remove(0);
-    assert!(status.retried && status.error.is_some_and(|error| error.contains(&*note.to_string_lossy())));
-    fs::remove_dir(&note).unwrap();
+    is_tried_again(&cluster, ino, &note.to_string_lossy(), || fs::remove_dir(&note).unwrap());
+}
+
+#[test]
+fn a_part_whose_numbers_of_meetings_cannot_be_read_is_named_waited_for_and_tried_again() {
+    let (mut cluster, ino) = alone();
+    let numbers = cluster.fragment(0).join("mirrored/0/meetings.json");
+    let kept = numbers.with_extension("kept");
+    fs::rename(&numbers, &kept).unwrap();
+    fs::create_dir(&numbers).unwrap();
+    for n in [1, 0] {
+        let tcp = cluster.target.nodes[n].tcp.clone();
+        cluster.servers[n] = cluster.serve(n, &tcp);
+    }
+    is_tried_again(&cluster, ino, "Is a directory", || {
+        fs::remove_dir(&numbers).unwrap();
+        fs::rename(&kept, &numbers).unwrap();
+    });
+}
+
+/// The first node refuses its part by name, and tries it again: who uses it only waits until it can be read.
+fn is_tried_again(cluster: &Cluster, ino: Ino, name: &str, mend: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| read(&cluster.client(), ino, BYTES));
+        std::thread::sleep(Duration::from_secs(1));
+        let status = cluster.servers[0].fragments().remove(0);
+        assert!(status.error.is_some_and(|error| error.contains(name)), "it is refused by name");
+        assert!(status.retried && !reading.is_finished(), "who uses it has given up");
+        mend();
+        assert!(reading.join().unwrap() == Ok(pattern(BYTES, 2)), "what was confirmed alone");
+    });
     wait_until("it is tried again", || cluster.servers[0].fragments()[0].error.is_none());
-    await_mirrors(&cluster);
-    assert!(read(&cluster.client(), ino, BYTES) == Ok(pattern(BYTES, 2)), "what was confirmed alone");
+    await_mirrors(cluster);
 }
 
 #[test]

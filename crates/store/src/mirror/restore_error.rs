@@ -67,3 +67,17 @@ pub enum RestoreError {
         cause: io::Error,
     },
 }
+
+impl RestoreError {
+    /// Whether another try may end otherwise though nobody has done anything about it.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            RestoreError::Away { .. } | RestoreError::HomeAway { .. } => true,
+            // What is there and is not understood stays so.
+            RestoreError::Here { cause, .. } | RestoreError::Itself { cause } => {
+                cause.kind() != io::ErrorKind::InvalidData
+            }
+            RestoreError::Lacking { .. } | RestoreError::Older { .. } | RestoreError::Alone { .. } => false,
+        }
+    }
+}

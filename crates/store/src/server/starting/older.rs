@@ -5,7 +5,9 @@
 
 use std::time::Instant;
 
-use super::{PATIENCE, PAUSE, Server, Starting};
+use wire::node::FragmentStatus;
+
+use super::{LOST_PAUSE, PATIENCE, PAUSE, Server, Starting};
 use crate::fragment::due::Due;
 use crate::fragment::restore::look;
 use crate::mirror::restore_error::RestoreError;
@@ -13,15 +15,23 @@ use crate::mirror::restore_error::RestoreError;
 impl Server {
     /// Takes the objects from the mirror where they are lost, or older here. Whether the fragment may be opened then.
     pub(super) fn settle_objects(&self, starting: &Starting, begun: Instant) -> bool {
-        match self.due(starting, begun) {
-            Ok(Some(due)) => self.take_objects(starting, due),
-            Ok(None) => {}
-            Err(error) => {
-                self.alone(&starting.instance, || self.refuse(starting.status(), &error.into()));
-                return false;
+        loop {
+            match self.due(starting, begun) {
+                Ok(Some(due)) => self.take_objects(starting, due),
+                Ok(None) => {}
+                Err(error) => {
+                    let retried = error.may_pass();
+                    let status = FragmentStatus { retried, ..starting.status() };
+                    let refused = self.alone(&starting.instance, || self.refuse(status, &error.into()));
+                    if !retried || refused.is_none() {
+                        return false;
+                    }
+                    std::thread::sleep(LOST_PAUSE);
+                    continue;
+                }
             }
+            return true;
         }
-        true
     }
 
     /// What is to be taken. Waits until the mirror's node has said so, or nobody can wait any longer: it is seen
