@@ -2,8 +2,8 @@
 //!
 //! Its time of change tells. The kernel sets that before the first byte of a write changes, direct ones too, and before
 //! a page can be stored into through a mapping. It sets it once for many stores into one page. So it cannot tell what
-//! was changed last, but it does tell that nothing was changed at all: when the object was sealed nobody had it open for
-//! writing, and no page of it was left that could be stored into without that.
+//! was changed last, but it does tell that nothing was changed at all: when the object was sealed nobody had it open
+//! for writing, and no page of it was left that could be stored into without that.
 //!
 //! **Invariant:** where it is the same after bytes were read, nobody but the disk has changed them since the object was
 //! handed out. Who hands one out waits until a change would get another time ([`super::tick`]).

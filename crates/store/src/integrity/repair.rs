@@ -5,7 +5,8 @@
 //! that do not match.
 //!
 //! **Invariant:** a block is written to only while its object's guard is locked, and while that knows the block:
-//! whoever changes it has not begun, or has said so before. What was handed out is not repaired: who has it says nothing.
+//! whoever changes it has not begun, or has said so before. What was handed out is not repaired: who has it says
+//! nothing.
 
 use std::fs::File;
 use std::io;
