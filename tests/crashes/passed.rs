@@ -10,7 +10,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use tests::disk::Disk;
-use tests::site::{Plan, Site};
+use tests::processes::wait_until;
+use tests::site::{HANGS_AFTER, Plan, Site};
 
 use crate::one_node::lose_power_of;
 
@@ -140,6 +141,71 @@ fn a_successor_confirms_nothing_that_goes_to_a_file_system_which_is_gone() {
     for value in 3..6 {
         let confirmed = old.write_all_at(&vec![value; LEN], 0).and_then(|()| old.sync_all());
         assert_eio(confirmed, "what it writes to is not the file any more");
+    }
+}
+
+#[test]
+fn a_successor_knows_that_what_the_kernel_has_died_before_it_came() {
+    let mut sick = Sick::start();
+    confirmed(&sick.path("file"), 1);
+    let old = write(&sick.path("file")).expect("the node is there");
+    sick.lose_power();
+    // The mount's process hears of it, and dies.
+    assert_eio(old.sync_all(), "the node has lost its power");
+    sick.site.compute[0].kill_mount();
+    for value in 3..6 {
+        let confirmed = old.write_all_at(&vec![value; LEN], 0).and_then(|()| old.sync_all());
+        assert_eio(confirmed, "what it writes to is not the file any more");
+    }
+    write(&sick.path("file")).map(drop).expect_err("the kernel has the dead one");
+}
+
+#[test]
+fn after_the_mount_was_killed_each_closed_file_that_lost_something_is_told() {
+    let mut sick = Sick::start();
+    let names = ["open", "a", "b", "c"];
+    names.iter().for_each(|name| confirmed(&sick.path(name), 1));
+    let rewrite = |name: &str| {
+        let file = write(&sick.path(name)).expect("the node is there");
+        file.write_all_at(&vec![2; LEN], 0).expect("the kernel has it");
+        file
+    };
+    let open = rewrite("open");
+    names[1..].iter().for_each(|name| drop(rewrite(name)));
+    sick.site.compute[0].kill_mount();
+    open.metadata().expect("a successor took over");
+    sick.lose_power();
+    assert_eio(open.sync_all(), "it lost what was written");
+    for name in &names[1..] {
+        let file = write(&sick.path(name)).expect("nobody has it open");
+        assert_eio(file.sync_all(), &format!("{name} lost what was written before the mount was killed"));
+        file.sync_all().expect("it was told");
+    }
+    // What was made since is no such file.
+    confirmed(&sick.path("new"), 3);
+}
+
+#[test]
+fn an_error_of_writing_back_that_only_the_sealer_hears_is_told_at_the_next_fsync() {
+    // No room below the image for what its file system is to write back.
+    let disk = Disk::sick(200 << 20);
+    let site = Site::start(Plan { capacity: 900 << 20, ..IMAGE }, Some(&disk.folder().join("sick")));
+    let path = |name: &str| site.mountpoint(0).join(name);
+    let names = ["a", "b"];
+    names.iter().for_each(|name| confirmed(&path(name), 1));
+    disk.sync();
+    disk.fill();
+    for name in names {
+        let file = write(&path(name)).expect("the node is there");
+        file.write_all_at(&vec![2; 8 << 20], 0).expect("the page cache has room");
+    }
+    let log = || site.storage[0].log();
+    let lost =
+        || log().lines().filter(|line| line.contains("what was written to the object is lost")).count();
+    assert!(wait_until(HANGS_AFTER, || lost() >= names.len()), "{}", log());
+    for name in names {
+        let file = write(&path(name)).expect("the node is there");
+        file.sync_all().expect_err(&format!("{name} has lost what was written, as the node's log says"));
     }
 }
 

@@ -9,6 +9,7 @@
 //! **Invariant:** a change is noted before its caller knows that it was answered; what is not noted any more counts as
 //! unconfirmed on every fragment.
 
+mod concerned;
 mod handed;
 #[cfg(test)]
 mod tests;
@@ -286,31 +287,11 @@ impl Commits {
     pub fn tell(&self, ino: Ino, handle: u64) -> Result<(), Errno> {
         let mut state = self.lock();
         let owed: Vec<(Ino, Errno)> = state.failures.owed(ino, handle).collect();
-        for (ino, _) in &owed {
-            state.failures.told(*ino, handle);
-            self.remember(|memory| memory.told(*ino, handle));
+        for (of, _) in &owed {
+            state.failures.told(*of, handle, ino);
+            self.remember(|memory| memory.told(*of, handle));
         }
         owed.first().map_or(Ok(()), |(_, errno)| Err(*errno))
-    }
-
-    /// For who syncs without handles, and begins anew with what failed: whether any of these files lost something that
-    /// was not told, or everything may have, which stays so.
-    ///
-    /// # Errors
-    /// Something that was written was lost.
-    pub fn check(&self, inos: &[Ino]) -> Result<(), Errno> {
-        let failures = &self.lock().failures;
-        let owed = inos.iter().find_map(|ino| failures.owed(*ino, NO_HANDLE).next());
-        match owed {
-            Some((_, errno)) => Err(errno),
-            None if failures.has(EVERYTHING) => Err(Errno::IO),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether names and attributes were ever lost, or may have been.
-    pub fn may_lack_names(&self) -> bool {
-        self.lock().failures.has(EVERYTHING)
     }
 
     fn fail(&self, state: &mut State, ino: Ino, errno: Errno) {

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** memory for files that lost something only, and no more than [`FILES_MAX`] of them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Ino;
@@ -17,6 +17,9 @@ pub const EVERYTHING: Ino = Ino(0);
 
 /// So many files are told apart; more are taken for everything.
 const FILES_MAX: usize = 4096;
+
+/// So many files are told of what may concern every one; it counts as told to more.
+const TOLD_MAX: usize = 1 << 16;
 
 /// All failures of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,10 @@ pub struct Failure {
     pub errno: i32,
     /// The handles that heard of it.
     pub told: BTreeSet<u64>,
+    /// Of what may concern every file: those of which a handle has heard.
+    files: HashSet<Ino>,
+    /// Files with this number, and greater ones, were made after it.
+    made_after: Option<Ino>,
 }
 
 impl Failures {
@@ -51,24 +58,36 @@ impl Failures {
     pub fn failed(&mut self, ino: Ino, stamp: u64, errno: i32) -> Ino {
         let ino =
             if self.files.len() < FILES_MAX || self.files.contains_key(&ino) { ino } else { EVERYTHING };
-        self.files.insert(ino, Failure { stamp, errno, told: BTreeSet::new() });
+        let (told, files) = (BTreeSet::new(), HashSet::new());
+        self.files.insert(ino, Failure { stamp, errno, told, files, made_after: None });
         ino
+    }
+
+    /// A file was made: what happened before does not concern it, nor those that are made later.
+    pub fn made(&mut self, ino: Ino) {
+        if let Some(failure) = self.files.get_mut(&EVERYTHING) {
+            failure.made_after.get_or_insert(ino);
+        }
     }
 
     /// The failures that this handle on `ino` has not heard of: what each was noted for, and its errno.
     pub fn owed(&self, ino: Ino, handle: u64) -> impl Iterator<Item = (Ino, Errno)> {
         let both = [Some(ino), (ino != EVERYTHING).then_some(EVERYTHING)];
-        both.into_iter().flatten().filter_map(move |ino| {
-            let failure = self.files.get(&ino)?;
+        both.into_iter().flatten().filter_map(move |of| {
+            let failure = self.files.get(&of)?;
             let is_new = handle < failure.stamp && !failure.told.contains(&handle);
-            (is_new || failure.told.is_empty()).then_some((ino, Errno::from_raw_os_error(failure.errno)))
+            let nobody_knows = if of == ino { failure.told.is_empty() } else { failure.is_owed_to(ino) };
+            (is_new || nobody_knows).then_some((of, Errno::from_raw_os_error(failure.errno)))
         })
     }
 
-    /// A handle has heard of the failure that was noted for `ino`.
-    pub fn told(&mut self, ino: Ino, handle: u64) {
-        if let Some(failure) = self.files.get_mut(&ino) {
+    /// A handle on `ino` has heard of the failure that was noted for `of`.
+    pub fn told(&mut self, of: Ino, handle: u64, ino: Ino) {
+        if let Some(failure) = self.files.get_mut(&of) {
             failure.told.insert(handle);
+            if of != ino {
+                failure.files.insert(ino);
+            }
         }
     }
 
@@ -83,6 +102,15 @@ impl Failures {
     }
 }
 
+impl Failure {
+    /// Whether no handle on this file has heard of it, of what may concern any.
+    fn is_owed_to(&self, ino: Ino) -> bool {
+        let is_made_after = self.made_after.is_some_and(|first| ino >= first);
+        let has_room = self.files.len() < TOLD_MAX;
+        !is_made_after && has_room && !self.files.contains(&ino)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +119,7 @@ mod tests {
 
     fn hear(failures: &mut Failures, ino: Ino, handle: u64) -> usize {
         let owed: Vec<_> = failures.owed(ino, handle).collect();
-        owed.iter().for_each(|(ino, _)| failures.told(*ino, handle));
+        owed.iter().for_each(|(of, _)| failures.told(*of, handle, ino));
         owed.len()
     }
 
@@ -119,6 +147,16 @@ mod tests {
         failures.failed(EVERYTHING, 100, IO);
         let heard = [(Ino(7), 10), (Ino(7), 10), (Ino(8), 11), (EVERYTHING, 12), (EVERYTHING, 12)];
         assert_eq!(heard.map(|(ino, handle)| hear(&mut failures, ino, handle)), [1, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn what_concerns_everything_is_told_to_who_opens_a_file_next_that_was_there() {
+        let mut failures = Failures::default();
+        failures.failed(EVERYTHING, 100, IO);
+        failures.made(Ino(50));
+        let heard =
+            [(Ino(7), 10), (Ino(8), 200), (Ino(8), 201), (Ino(9), 202), (Ino(50), 203), (Ino(51), 204)];
+        assert_eq!(heard.map(|(ino, handle)| hear(&mut failures, ino, handle)), [1, 1, 0, 1, 0, 0]);
     }
 
     #[test]

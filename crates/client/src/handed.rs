@@ -18,8 +18,20 @@ use super::{Client, Result, Since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
     since: Since,
-    /// Its device and number; `None`: a process before this one was given it.
+    /// Its device and number; `None`: a process of before these were noted was given it.
     object: Option<(u64, u64)>,
+}
+
+impl Handed {
+    /// Its device and number, for a successor.
+    pub fn object(&self) -> Option<(u64, u64)> {
+        self.object
+    }
+
+    /// Whether a former process was given it, and this one has not asked the node yet.
+    pub fn is_inherited(&self) -> bool {
+        self.since.is_before_all()
+    }
 }
 
 impl Client {
@@ -61,10 +73,10 @@ impl Client {
         Ok(Handed { since, object: Some(identity(object)?) })
     }
 
-    /// What a former process of this mount gave to the kernel.
-    pub fn handed_before(&self) -> Handed {
+    /// What a former process of this mount gave to the kernel: nothing is certain of it before the node was asked.
+    pub fn handed_before(&self, object: Option<(u64, u64)>) -> Handed {
         let verifier = self.nodes.commits().verifier(self.home).unwrap_or_default();
-        Handed { since: self.nodes.since(self.home).under(verifier), object: None }
+        Handed { since: Since::before_all(verifier), object }
     }
 
     /// Whether what the kernel has is still the file. Asks the node where that is not certain, and brings `handed` up
@@ -73,7 +85,7 @@ impl Client {
     /// # Errors
     /// The node cannot say.
     pub fn is_the_file(&self, ino: Ino, handed: &mut Handed) -> Result<bool> {
-        if handed.object.is_some() && handed.since == self.now() {
+        if handed.since == self.now() {
             return Ok(true);
         }
         let (object, since) = match self.object_since(ino) {

@@ -76,7 +76,9 @@ impl Names for Client {
 
     fn create(&self, id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
-        Ok(self.add(parent, name, || self.change(id, &request))?.attr)
+        let made = self.add(parent, name, || self.change(id, &request))?;
+        self.nodes.commits().made(made.attr.ino);
+        Ok(made.attr)
     }
 
     fn open(&self, ino: Ino, write: bool) -> Result<u32> {
@@ -183,6 +185,7 @@ impl Client {
             object = opened;
             Ok(reply)
         })?;
+        self.nodes.commits().made(made.attr.ino);
         Ok((made.attr, object))
     }
 

@@ -24,7 +24,8 @@ use fuse::session::Negotiated;
 use model::{FragmentIndex, Ino, SessionId};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::{book::Book, record::Record};
+use self::book::Book;
+use self::record::{Backing, Record};
 
 /// The file's first bytes; the digit is the format's version.
 const MAGIC: [u8; 8] = *b"fbledg1\n";
@@ -100,9 +101,9 @@ impl Ledger {
         Ok((Ledger::with(path, identity, book)?, identity))
     }
 
-    /// The request `unique` opened `ino`; `backing_id` 0: not passed through.
-    pub fn opened(&self, unique: u64, ino: Ino, write: bool, backing_id: u32) {
-        self.append(Record::opened(unique, ino, write, backing_id));
+    /// The request `unique` opened `ino`.
+    pub fn opened(&self, unique: u64, ino: Ino, write: bool, backing: Backing) {
+        self.append(Record::opened(unique, ino, write, backing));
     }
 
     /// The request `unique` closed a handle on `ino`.
@@ -147,8 +148,8 @@ impl Ledger {
         self.lock().book.remembered()
     }
 
-    /// Inodes with a backing file, its id, and their opens that are passed through.
-    pub fn backings(&self) -> Vec<(Ino, u32, u32)> {
+    /// Inodes with a backing file, and their opens that are passed through.
+    pub fn backings(&self) -> Vec<(Ino, Backing, u32)> {
         self.lock().book.backings()
     }
 
@@ -227,74 +228,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn identity() -> Identity {
-        Identity {
-            session: SessionId([7; 16]),
-            negotiated: Negotiated { minor: 45, capabilities: 1 << 39, max_write: 1 << 20 },
-        }
-    }
-
-    #[test]
-    fn a_successor_finds_what_was_open_and_who_we_were() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger");
-        let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(2, Ino(10), true, 5);
-        ledger.opened(4, Ino(10), false, 0);
-        ledger.opened(6, Ino(11), false, 0);
-        ledger.closed(8, Ino(11), false, false);
-        drop(ledger);
-        let (ledger, found) = Ledger::open(&path).unwrap();
-        assert_eq!(found, identity());
-        assert_eq!(ledger.held().opens, [(Ino(10), 1, 1)]);
-        assert!(ledger.is_any_open());
-        assert_eq!(ledger.backings(), [(Ino(10), 5, 1)]);
-        assert!(ledger.done(8).is_some() && ledger.done(9).is_none());
-    }
-
-    #[test]
-    fn a_record_that_was_cut_off_does_not_count_and_does_not_shift_the_next() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger");
-        let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(2, Ino(10), true, 0);
-        ledger.opened(4, Ino(11), true, 0);
-        let len = std::fs::metadata(&path).unwrap().len();
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(len - 1).unwrap();
-        let (ledger, _) = Ledger::open(&path).unwrap();
-        ledger.opened(4, Ino(12), false, 0);
-        let (ledger, _) = Ledger::open(&path).unwrap();
-        let mut opens = ledger.held().opens;
-        opens.sort_unstable();
-        assert_eq!(opens, [(Ino(10), 0, 1), (Ino(12), 1, 0)]);
-    }
-
-    #[test]
-    fn history_is_dropped_and_the_present_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger");
-        let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(1, Ino(9), true, 3);
-        for n in 0..RECORDS_MIN as u64 {
-            ledger.opened(10 + n, Ino(10), false, 0);
-            ledger.closed(10 + n, Ino(10), false, false);
-        }
-        assert!(std::fs::metadata(&path).unwrap().len() < (RECORDS_MIN * size_of::<Record>()) as u64 * 9 / 8);
-        let (ledger, _) = Ledger::open(&path).unwrap();
-        assert_eq!(ledger.held().opens, [(Ino(9), 0, 1)]);
-        assert_eq!(ledger.backings(), [(Ino(9), 3, 1)]);
-    }
-
-    #[test]
-    fn another_file_is_no_ledger() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger");
-        std::fs::write(&path, [0; 200]).unwrap();
-        assert_eq!(Ledger::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        std::fs::write(&path, []).unwrap();
-        assert!(Ledger::open(&path).is_err());
-    }
-}
+mod tests;

@@ -20,9 +20,13 @@ pub struct Since {
 }
 
 impl Since {
-    /// The same, under this verifier.
-    pub(crate) fn under(self, verifier: u64) -> Since {
-        Since { verifier, ..self }
+    /// Of a process before this one, which knew this verifier at last: no moment of this one is the same.
+    pub(crate) fn before_all(verifier: u64) -> Since {
+        Since { life: u64::MAX, verifier }
+    }
+
+    pub(crate) fn is_before_all(self) -> bool {
+        self.life == u64::MAX
     }
 }
 

@@ -12,6 +12,9 @@ use super::pages::Pages;
 use super::passthrough::Passthrough;
 use crate::ledger::Ledger;
 
+/// A mount of before objects were noted gave it.
+const UNKNOWN: (u64, u64) = (0, 0);
+
 /// Takes over backing files, and who has pages.
 pub(super) fn adopt(
     ledger: &Ledger,
@@ -21,13 +24,14 @@ pub(super) fn adopt(
 ) -> Pages<Fill> {
     let pages = Pages::default();
     let mut elsewhere: HashMap<_, u32> = HashMap::new();
-    for (ino, backing_id, opens) in ledger.backings() {
+    for (ino, backing, opens) in ledger.backings() {
         elsewhere.insert(ino, opens);
-        match backing_id {
+        match backing.id {
             files::PAGES => pages.adopt(ino, true, opens),
-            _ => {
-                let id = BackingId::adopt(device, backing_id);
-                passthrough.adopt(ino, id, opens, client.handed_before());
+            number => {
+                let object = (backing.object != UNKNOWN).then_some(backing.object);
+                let id = BackingId::adopt(device, number);
+                passthrough.adopt(ino, id, opens, client.handed_before(object));
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use client::{Attr, Errno, Names as _, Opener, Result, Since, Way};
+use client::{Attr, Errno, Handed, Names as _, Opener, Result, Since, Way};
 use fuse::abi::{
     CreateIn, FlushIn, O_DSYNC, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag,
 };
@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 use super::names::{creator, id_of};
 use super::pages::Joined;
 use super::{Kernel, attributes, done};
-use crate::ledger::record::Record;
+use crate::ledger::record::{Backing, Record};
 use crate::namespace::Seek;
 
 /// A handle whose reads and writes come to us.
@@ -32,6 +32,9 @@ const CACHED: u64 = 2;
 
 /// How a handle goes is in its lowest bits, its number in the others.
 const WAY_BITS: u32 = 2;
+
+/// A backing file's number, and the object.
+type Passed = Option<(u32, Handed)>;
 
 /// The kernel numbers backing files from 1.
 const NO_BACKING: u32 = 0;
@@ -65,10 +68,7 @@ impl Kernel {
     /// Where each write is to survive with all that leads to it, and the kernel may make it past us: makes all names
     /// survive before.
     fn keep_name(&self, flags: u32) -> Result<()> {
-        if flags & O_DSYNC == 0 || !self.passthrough.usable() {
-            return Ok(());
-        }
-        self.namespace.client().sync_names()
+        if flags & O_DSYNC == 0 { Ok(()) } else { self.namespace.client().sync_names() }
     }
 
     pub(super) fn create(&self, request: &Request<'_>, create: &CreateIn, name: &[u8], reply: Reply) {
@@ -185,21 +185,24 @@ impl Kernel {
         let backing = passed?;
         let client = self.namespace.client();
         let opener = Opener { has_object: backing.is_some(), writes: write };
-        let (backing_id, keep) = match (client.sharing().way(opener), backing) {
-            (Way::PassedThrough, Some(number)) => {
+        let (backing, keep) = match (client.sharing().way(opener), backing) {
+            (Way::PassedThrough, Some((id, handed))) => {
                 if write {
                     client.kernel_writes(ino);
                 }
-                (number, false)
+                (Backing { id, object: handed.object().unwrap_or_default() }, false)
             }
-            (way, _) => self.join(ino, way),
+            (way, _) => {
+                let (id, keep) = self.join(ino, way);
+                (Backing { id, ..Backing::default() }, keep)
+            }
         };
-        self.ledger.opened(request.unique(), ino, write, backing_id);
-        Ok(self.handle(backing_id, keep))
+        self.ledger.opened(request.unique(), ino, write, backing);
+        Ok(self.handle(backing.id, keep))
     }
 
     /// The backing file with which an open of this file, with these permission bits, is passed through.
-    fn pass(&self, ino: Ino, mode: u32, object: Option<(OwnedFd, Since)>) -> Result<Option<u32>> {
+    fn pass(&self, ino: Ino, mode: u32, object: Option<(OwnedFd, Since)>) -> Result<Passed> {
         // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
         if !self.may_pass(ino, mode) || self.contents.pages.is_open(ino) {
             return Ok(None);

@@ -47,10 +47,10 @@ impl Backing {
     ///
     /// # Errors
     /// EIO where it is not.
-    fn check(&mut self, ino: Ino, client: &Client) -> client::Result<()> {
+    fn check(&mut self, ino: Ino, client: &Client) -> client::Result<Handed> {
         let Some(handed) = &mut self.handed else { return Err(Errno::IO) };
         if client.is_the_file(ino, handed)? {
-            return Ok(());
+            return Ok(*handed);
         }
         self.handed = None;
         tracing::error!(
@@ -63,10 +63,11 @@ impl Backing {
     }
 }
 
-/// Whether the next file may well be passed through: a lack of descriptors or memory, or a node that is away.
+/// Whether the next file may well be passed through: a lack of descriptors, memory or room, or a node that is away.
 fn is_passing(error: &io::Error) -> bool {
-    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE, Errno::AGAIN];
-    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
+    use Errno as E;
+    let passing = [E::MFILE, E::NFILE, E::NOMEM, E::IO, E::STALE, E::AGAIN, E::NOSPC, E::DQUOT];
+    E::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 
 impl Passthrough {
@@ -85,8 +86,8 @@ impl Passthrough {
         self.shard(ino).insert(ino, Backing { id, opens, handed: Some(handed) });
     }
 
-    /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. The backing id;
-    /// `None`: the file is not passed through.
+    /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. The backing id,
+    /// with the object; `None`: the file is not passed through.
     ///
     /// # Errors
     /// EIO: the kernel has a backing file that is not the file any more.
@@ -95,12 +96,12 @@ impl Passthrough {
         ino: Ino,
         client: &Client,
         register: impl FnOnce() -> io::Result<(BackingId, Handed)>,
-    ) -> client::Result<Option<u32>> {
+    ) -> client::Result<Option<(u32, Handed)>> {
         let mut inodes = self.once_dead_is_closed(ino);
         if let Some(backing) = inodes.get_mut(&ino) {
-            backing.check(ino, client)?;
+            let handed = backing.check(ino, client)?;
             backing.opens += 1;
-            return Ok(Some(backing.id.number()));
+            return Ok(Some((backing.id.number(), handed)));
         }
         if !self.usable() {
             return Ok(None);
@@ -109,7 +110,7 @@ impl Passthrough {
             Ok((id, handed)) => {
                 let number = id.number();
                 inodes.insert(ino, Backing { id, opens: 1, handed: Some(handed) });
-                return Ok(Some(number));
+                return Ok(Some((number, handed)));
             }
             Err(error) if is_passing(&error) => {
                 tracing::warn!(%ino, %error, "a file is not passed through to the kernel");
@@ -143,7 +144,7 @@ impl Passthrough {
     /// # Errors
     /// EIO where it is not; the errno with which the node does not say so.
     pub fn check(&self, ino: Ino, client: &Client) -> client::Result<()> {
-        self.shard(ino).get_mut(&ino).map_or(Ok(()), |backing| backing.check(ino, client))
+        self.shard(ino).get_mut(&ino).map_or(Ok(()), |backing| backing.check(ino, client).map(drop))
     }
 
     /// Whether the inode has a backing file now.
@@ -156,7 +157,10 @@ impl Passthrough {
         let mut inodes = self.shard(ino);
         if let Some(backing) = inodes.get_mut(&ino) {
             if write {
-                client.kernel_wrote(ino, backing.handed);
+                // Where nobody can say whether it is the file, nobody knows where that went.
+                let inherited = backing.handed.is_some_and(|handed| handed.is_inherited());
+                let handed = if inherited { backing.check(ino, client).ok() } else { backing.handed };
+                client.kernel_wrote(ino, handed);
             }
             backing.opens -= 1;
             if backing.opens == 0 {

@@ -5,7 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use client::{Failures, FileLock, Held, LockKind, Remembered};
 use model::{FragmentIndex, Ino};
 
-use super::record::{CLOSED, DONE, FAILED, LOCKED, OPENED, PASSED, Record, TOLD, UNLOCKED, VERIFIER, WRITE};
+use super::record::{
+    Backing, CLOSED, DONE, FAILED, LOCKED, OPENED, PASSED, Record, TOLD, UNLOCKED, VERIFIER, WRITE,
+};
 
 /// How many opens and closes are remembered by the number of their request: several times what the session's threads
 /// can have in hand, as only what was not answered is asked again.
@@ -26,9 +28,9 @@ pub struct Book {
 struct Handles {
     readers: u32,
     writers: u32,
-    /// Of both, those that are passed through to `backing_id`.
+    /// Of both, those that are passed through to `backing`.
     passed: u32,
-    backing_id: u32,
+    backing: Backing,
 }
 
 impl Book {
@@ -47,7 +49,7 @@ impl Book {
             FAILED => {
                 self.failures.failed(record.ino(), record.start, record.count.cast_signed());
             }
-            TOLD => self.failures.told(record.ino(), record.owner),
+            TOLD => self.failures.told(record.ino(), record.owner, record.ino()),
             _ => {}
         }
         if matches!(record.kind, OPENED | CLOSED | DONE) {
@@ -71,13 +73,13 @@ impl Book {
             // Whether readers or writers are those passed through does not matter: each close says what it closes.
             let passed_readers = handles.readers.min(handles.passed);
             let passed_writers = handles.passed - passed_readers;
-            let record =
-                |write, backing_id, count| Record { count, ..Record::opened(0, ino, write, backing_id) };
+            let (none, backing) = (Backing::default(), handles.backing);
+            let record = |write, backing, count| Record { count, ..Record::opened(0, ino, write, backing) };
             [
-                record(false, 0, handles.readers - passed_readers),
-                record(false, handles.backing_id, passed_readers),
-                record(true, 0, handles.writers - passed_writers),
-                record(true, handles.backing_id, passed_writers),
+                record(false, none, handles.readers - passed_readers),
+                record(false, backing, passed_readers),
+                record(true, none, handles.writers - passed_writers),
+                record(true, backing, passed_writers),
             ]
         });
         let locks = self.locks.iter().flat_map(|(&(ino, owner), granted)| {
@@ -134,10 +136,10 @@ impl Book {
         }
     }
 
-    /// Inodes with a backing file, its id, and their opens that are passed through.
-    pub fn backings(&self) -> Vec<(Ino, u32, u32)> {
+    /// Inodes with a backing file, and their opens that are passed through.
+    pub fn backings(&self) -> Vec<(Ino, Backing, u32)> {
         let passed = self.files.iter().filter(|(_, handles)| handles.passed > 0);
-        passed.map(|(&ino, handles)| (ino, handles.backing_id, handles.passed)).collect()
+        passed.map(|(&ino, handles)| (ino, handles.backing, handles.passed)).collect()
     }
 
     fn open(&mut self, record: &Record) {
@@ -145,7 +147,7 @@ impl Book {
         *(if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers }) += record.count;
         if record.backing_id != 0 {
             handles.passed += record.count;
-            handles.backing_id = record.backing_id;
+            handles.backing = Backing { id: record.backing_id, object: (record.start, record.end) };
         }
     }
 
@@ -200,13 +202,17 @@ mod tests {
         again
     }
 
+    fn backing(id: u32) -> Backing {
+        Backing { id, object: (u64::from(id), 10 + u64::from(id)) }
+    }
+
     #[test]
     fn a_book_survives_being_written_anew() {
         let mut book = Book::default();
         for (unique, write, backing) in
             [(2, true, 4), (4, false, 4), (6, true, 4), (8, true, 0), (10, false, 0)]
         {
-            book.apply(Record::opened(unique, Ino(7), write, backing));
+            book.apply(Record::opened(unique, Ino(7), write, self::backing(backing)));
         }
         book.apply(Record::closed(12, Ino(7), true, true));
         let lock = FileLock { kind: LockKind::Exclusive, start: 5, end: 9, pid: 3, whole_file: false };
@@ -215,7 +221,7 @@ mod tests {
         assert_eq!(again.held(), book.held());
         assert_eq!((again.lockers(Ino(7), 11), again.lockers(Ino(7), 12)), (vec![1], vec![]));
         assert_eq!(again.held().opens, [(Ino(7), 2, 2)]);
-        assert_eq!(again.backings(), [(Ino(7), 4, 2)]);
+        assert_eq!(again.backings(), [(Ino(7), backing(4), 2)]);
         assert_eq!(again.done(12).map(|record| record.ino()), Some(Ino(7)));
         assert_eq!(reread(&again).held(), book.held());
     }
@@ -223,7 +229,7 @@ mod tests {
     #[test]
     fn the_last_close_takes_the_file_and_its_backing_out() {
         let mut book = Book::default();
-        book.apply(Record::opened(2, Ino(7), true, 4));
+        book.apply(Record::opened(2, Ino(7), true, backing(4)));
         book.apply(Record::closed(4, Ino(7), true, true));
         assert_eq!(book.held(), Held::default());
         assert_eq!(book.backings(), []);
@@ -264,7 +270,7 @@ mod tests {
     fn only_the_latest_requests_are_remembered() {
         let mut book = Book::default();
         for unique in 0..1000 {
-            book.apply(Record::opened(unique, Ino(7), false, 0));
+            book.apply(Record::opened(unique, Ino(7), false, Backing::default()));
         }
         assert!(book.done(999).is_some() && book.done(1).is_none());
     }

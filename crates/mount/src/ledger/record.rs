@@ -18,10 +18,20 @@ pub struct Record {
     /// Of opens: how many; of a lock: the process.
     pub(super) count: u32,
     pub(super) owner: u64,
+    /// Of an open that is passed through: the device and the number of the backing file.
     pub(super) start: u64,
     pub(super) end: u64,
     /// Of a lock: the handle that it was taken through.
     pub(super) handle: u64,
+}
+
+/// What the kernel has of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backing {
+    /// Its number; 0: none.
+    pub id: u32,
+    /// The device and the number of the object; zeros: not known, or none.
+    pub object: (u64, u64),
 }
 
 /// Kinds of records. Zeros are none.
@@ -47,9 +57,11 @@ pub(super) const EXCLUSIVE: u32 = 2;
 pub(super) const WHOLE_FILE: u32 = 4;
 
 impl Record {
-    pub(super) fn opened(unique: u64, ino: Ino, write: bool, backing_id: u32) -> Record {
+    pub(super) fn opened(unique: u64, ino: Ino, write: bool, backing: Backing) -> Record {
         let flags = if write { WRITE } else { 0 };
-        Record { kind: OPENED, flags, unique, ino: ino.into(), backing_id, count: 1, ..Record::default() }
+        let Backing { id: backing_id, object: (start, end) } = backing;
+        let (kind, ino) = (OPENED, ino.into());
+        Record { kind, flags, unique, ino, backing_id, count: 1, start, end, ..Record::default() }
     }
 
     pub(super) fn closed(unique: u64, ino: Ino, write: bool, passed_through: bool) -> Record {

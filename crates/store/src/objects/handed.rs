@@ -49,6 +49,7 @@ impl Objects {
             self.read(ino, 0, &mut [0; CHECKED_AT_ONCE_BYTES_MAX as usize])?;
         }
         self.keeper.hand_out(&object.guard, &found)?;
+        object.pending.note_unsynced();
         second(object, unseen)
     }
 

@@ -204,8 +204,8 @@ impl Objects {
         Ok(Some(file))
     }
 
-    /// Those that are durable now. By descriptors of our own: an error that they are told is not kept from whoever
-    /// calls fsync.
+    /// Those that are durable now. By descriptors of our own, which may be told an error that no other will be told any
+    /// more: whoever calls fsync hears of it.
     fn synced(&self, prepared: Vec<Prepared>) -> Vec<Prepared> {
         if prepared.iter().all(|object| object.is_durable) || self.sync_whole() {
             return prepared;
@@ -213,7 +213,8 @@ impl Objects {
         let is_durable = |object: &Prepared| {
             let synced = if object.is_durable { Ok(()) } else { object.file.sync_all() };
             if let Err(error) = &synced {
-                tracing::error!(ino = %object.guard.ino(), %error, "cannot sync an object to seal it");
+                let ino = object.guard.ino();
+                self.syncs.failed(ino, &self.path(ino), error);
                 object.guard.rest_anew();
             }
             synced.is_ok()

@@ -133,13 +133,18 @@ impl Syncs {
         let suspected = pending.suspected.load(Ordering::Acquire);
         pending.unsynced.store(false, Ordering::Release);
         if let Err(error) = object.file().sync_all() {
-            tracing::error!(path = %path.display(), %error, "what was written to the object is lost");
-            if self.errors.failed(ino, &error) {
-                // Should this process end before everybody was told.
-                self.verifier.renounce();
-            }
+            self.failed(ino, path, &error);
         }
         pending.heard.store(suspected, Ordering::Release);
+    }
+
+    /// A sync of an object failed, through whichever descriptor: whoever syncs it is told.
+    pub fn failed(&self, ino: Ino, path: &Path, error: &io::Error) {
+        tracing::error!(path = %path.display(), %error, "what was written to the object is lost");
+        if self.errors.failed(ino, error) {
+            // Should this process end before everybody was told.
+            self.verifier.renounce();
+        }
     }
 
     /// Syncs objects in the background, unless that is under way. Whoever waits for room may close those that wait here

@@ -17,6 +17,7 @@ impl Objects {
     pub fn sync(&self, (session, id): (SessionId, u64), ino: Ino) -> io::Result<()> {
         self.sync_on_both(&[ino], || {
             self.sync_object(ino)?;
+            self.stays_unsynced(ino);
             self.syncs.errors().tell(ino, session, id)
         })
     }
@@ -35,9 +36,18 @@ impl Objects {
             if !together || self.is_suspect(*ino) {
                 self.sync_object(*ino)?;
             }
+            self.stays_unsynced(*ino);
             self.syncs.errors().owed(*ino, session)?;
         }
         Ok(())
+    }
+
+    /// Whoever was handed the object may go on writing to it: it stays open until it is seen to be closed.
+    fn stays_unsynced(&self, ino: Ino) {
+        let object = self.opened().get(ino).cloned();
+        if let Some(object) = object.filter(|object| object.guard.lock().handed.is_some()) {
+            object.pending.note_unsynced();
+        }
     }
 
     pub(super) fn sync_object(&self, ino: Ino) -> io::Result<()> {

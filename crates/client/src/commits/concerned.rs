@@ -1,0 +1,34 @@
+//! Whom losses concern that are known already.
+
+use model::Ino;
+use rustix::io::Errno;
+
+use super::{Commits, NO_HANDLE};
+use crate::failures::EVERYTHING;
+
+impl Commits {
+    /// A file was made: what was lost before does not concern it.
+    pub fn made(&self, ino: Ino) {
+        self.lock_and(|state| state.failures.made(ino));
+    }
+
+    /// For who syncs without handles, and begins anew with what failed: whether any of these files lost something that
+    /// was not told, or everything may have, which stays so.
+    ///
+    /// # Errors
+    /// Something that was written was lost.
+    pub fn check(&self, inos: &[Ino]) -> Result<(), Errno> {
+        let failures = &self.lock().failures;
+        let owed = inos.iter().find_map(|ino| failures.owed(*ino, NO_HANDLE).next());
+        match owed {
+            Some((_, errno)) => Err(errno),
+            None if failures.has(EVERYTHING) => Err(Errno::IO),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether names and attributes were ever lost, or may have been.
+    pub fn may_lack_names(&self) -> bool {
+        self.lock().failures.has(EVERYTHING)
+    }
+}
