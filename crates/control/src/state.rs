@@ -69,7 +69,9 @@ pub enum StateError {
     },
     /// The disk gave something else than was written.
     #[error(
-        "{} is damaged: {found}; move it and the files beside it away, and put a backup in its place", path.display()
+        "{0} is damaged: {found}; move it, and {0}-journal where that is, away, and put a backup in its place; leave \
+         the folders beside it",
+        path.display()
     )]
     Damaged {
         /// The file.
