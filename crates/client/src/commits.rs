@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::message::Change;
 
-use crate::failures::{EVERYTHING, Failures};
+use crate::failures::{EVERYTHING, Failures, NAMES};
 use crate::known::Known;
 
 /// For who has none: older than every failure.
@@ -161,7 +161,7 @@ impl Commits {
         let has_metadata = fragment == self.home && state.metadata.is_some();
         let others = state.overflown || has_metadata;
         if others {
-            self.fail(state, EVERYTHING, Errno::IO);
+            self.fail(state, if state.overflown { EVERYTHING } else { NAMES }, Errno::IO);
         }
         for ino in &lost {
             state.objects.remove(&(*ino, fragment));
@@ -235,7 +235,7 @@ impl Commits {
 
     fn change_metadata(&self, state: &mut State, verifier: u64) {
         if state.verifiers.get(&self.home).is_some_and(|now| *now != verifier) {
-            self.fail(state, EVERYTHING, Errno::IO);
+            self.fail(state, NAMES, Errno::IO);
             return self.forget(true);
         }
         state.changes += 1;

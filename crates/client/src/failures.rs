@@ -15,6 +15,9 @@ use rustix::io::Errno;
 /// The inode of a failure that may concern every file and name.
 pub const EVERYTHING: Ino = Ino(0);
 
+/// That of one that took names and attributes, and bytes of files only where those have a failure of their own.
+pub const NAMES: Ino = Ino(u64::MAX);
+
 /// So many files are told apart; more are taken for everything.
 const FILES_MAX: usize = 4096;
 
@@ -72,11 +75,12 @@ impl Failures {
 
     /// The failures that this handle on `ino` has not heard of: what each was noted for, and its errno.
     pub fn owed(&self, ino: Ino, handle: u64) -> impl Iterator<Item = (Ino, Errno)> {
-        let both = [Some(ino), (ino != EVERYTHING).then_some(EVERYTHING)];
-        both.into_iter().flatten().filter_map(move |of| {
+        let all = [Some(ino), (ino != EVERYTHING).then_some(EVERYTHING), Some(NAMES)];
+        all.into_iter().flatten().filter_map(move |of| {
             let failure = self.files.get(&of)?;
             let is_new = handle < failure.stamp && !failure.told.contains(&handle);
-            let nobody_knows = if of == ino { failure.told.is_empty() } else { failure.is_owed_to(ino) };
+            let is_by_file = of == EVERYTHING && of != ino;
+            let nobody_knows = if is_by_file { failure.is_owed_to(ino) } else { failure.told.is_empty() };
             (is_new || nobody_knows).then_some((of, Errno::from_raw_os_error(failure.errno)))
         })
     }
@@ -85,15 +89,15 @@ impl Failures {
     pub fn told(&mut self, of: Ino, handle: u64, ino: Ino) {
         if let Some(failure) = self.files.get_mut(&of) {
             failure.told.insert(handle);
-            if of != ino {
+            if of == EVERYTHING && of != ino {
                 failure.files.insert(ino);
             }
         }
     }
 
-    /// Whether the file has ever failed.
-    pub fn has(&self, ino: Ino) -> bool {
-        self.files.contains_key(&ino)
+    /// Whether names and attributes were ever lost, or may have been.
+    pub fn may_lack_names(&self) -> bool {
+        [EVERYTHING, NAMES].iter().any(|of| self.files.contains_key(of))
     }
 
     /// Each failure, with what it was noted for.
@@ -157,6 +161,27 @@ mod tests {
         let heard =
             [(Ino(7), 10), (Ino(8), 200), (Ino(8), 201), (Ino(9), 202), (Ino(50), 203), (Ino(51), 204)];
         assert_eq!(heard.map(|(ino, handle)| hear(&mut failures, ino, handle)), [1, 1, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn lost_names_are_told_to_who_had_something_open_and_else_to_who_opens_something_next() {
+        let mut failures = Failures::default();
+        failures.failed(NAMES, 100, IO);
+        let heard = [(Ino(7), 10), (EVERYTHING, 11), (EVERYTHING, 11), (Ino(8), 200), (EVERYTHING, 201)];
+        assert_eq!(heard.map(|(ino, handle)| hear(&mut failures, ino, handle)), [1, 1, 0, 0, 0]);
+        failures.failed(NAMES, 300, IO);
+        assert_eq!(hear(&mut failures, Ino(9), 400), 1, "nobody had been told");
+    }
+
+    #[test]
+    fn lost_names_hide_no_lost_bytes() {
+        let mut failures = Failures::default();
+        failures.failed(EVERYTHING, 100, IO);
+        assert_eq!(hear(&mut failures, Ino(7), 200), 1);
+        failures.failed(NAMES, 300, IO);
+        assert_eq!(hear(&mut failures, Ino(7), 400), 1, "of the names");
+        let heard = [(Ino(8), 401), (Ino(7), 402)];
+        assert_eq!(heard.map(|(ino, handle)| hear(&mut failures, ino, handle)), [1, 0]);
     }
 
     #[test]

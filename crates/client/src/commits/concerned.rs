@@ -4,7 +4,6 @@ use model::Ino;
 use rustix::io::Errno;
 
 use super::{Commits, NO_HANDLE};
-use crate::failures::EVERYTHING;
 
 impl Commits {
     /// A file was made: what was lost before does not concern it.
@@ -22,13 +21,13 @@ impl Commits {
         let owed = inos.iter().find_map(|ino| failures.owed(*ino, NO_HANDLE).next());
         match owed {
             Some((_, errno)) => Err(errno),
-            None if failures.has(EVERYTHING) => Err(Errno::IO),
+            None if failures.may_lack_names() => Err(Errno::IO),
             None => Ok(()),
         }
     }
 
     /// Whether names and attributes were ever lost, or may have been.
     pub fn may_lack_names(&self) -> bool {
-        self.lock().failures.has(EVERYTHING)
+        self.lock().failures.may_lack_names()
     }
 }
