@@ -23,6 +23,7 @@ mod replaced;
 mod rolled_back;
 mod rot;
 mod shut_down;
+mod unconfirmed;
 mod unverified;
 
 /// The number in an environment variable.

@@ -85,7 +85,7 @@ fn a_death_leaves_all_or_nothing(volume: VolumeKind) {
                 site.await_death();
                 site.start_well();
             }
-            let health = site.health().unwrap();
+            let health = site.health().unwrap_or_else(|| panic!("{call:?}: {words}"));
             let errors: Vec<_> = health.fragments.iter().filter_map(|status| status.error.clone()).collect();
             assert!(errors.is_empty(), "{call:?}: {errors:?}");
             let is_there = health.fragments.iter().any(|status| status.instance == "i2");

@@ -111,7 +111,7 @@ impl Site {
 
     /// Makes a fragment; what the node says of an error.
     pub fn create(&self, instance: &str, volume: VolumeKind) -> Result<(), String> {
-        self.make(&spec(instance, volume, self.health().ok_or("the node does not answer")?))
+        self.make(&spec(instance, volume, self.health().ok_or(String::new())?))
     }
 
     /// The same of any.

@@ -11,6 +11,7 @@
 
 mod concerned;
 mod handed;
+mod home;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use model::{FragmentIndex, Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::Request;
-use wire::data::message::Change;
+use wire::data::message::{Change, EVERYTHING, NAMES};
 
-use crate::failures::{EVERYTHING, Failures, NAMES};
+use crate::failures::Failures;
 use crate::known::Known;
+use crate::losses::Losses;
 
 /// For who has none: older than every failure.
 pub const NO_HANDLE: u64 = 0;
@@ -78,6 +80,8 @@ struct State {
     /// Losses that may concern any file.
     losses: u64,
     doubts: Doubts,
+    /// What the home shard is to hear, and says.
+    told_home: Losses,
 }
 
 /// Files whose sizes the home shard is to ask the fragments for, before it is asked anything else: one of those lost
@@ -148,6 +152,7 @@ impl Commits {
     pub fn begin(&self, fragment: FragmentIndex, verifier: u64) -> Option<Loss> {
         let mut state = self.lock();
         let before = state.verifiers.insert(fragment, verifier);
+        self.announce(&mut state, fragment, verifier, before.is_none());
         let is_lost = before.is_some_and(|before| before != verifier);
         let loss = is_lost.then(|| self.lose(&mut state, fragment));
         // Last: a successor that finds the new number must find the failures, too.
@@ -160,8 +165,10 @@ impl Commits {
         let lost: Vec<Ino> = written.chain(state.handed.keys()).copied().collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
         let others = state.overflown || has_metadata;
+        let names = (has_metadata && !state.overflown).then_some(NAMES);
+        state.lost(fragment, lost.iter().copied().chain(names), state.overflown);
         if others {
-            self.fail(state, if state.overflown { EVERYTHING } else { NAMES }, Errno::IO);
+            self.fail(state, names.unwrap_or(EVERYTHING), Errno::IO);
         }
         for ino in &lost {
             state.objects.remove(&(*ino, fragment));
@@ -221,6 +228,7 @@ impl Commits {
     fn change_object(&self, state: &mut State, ino: Ino, fragment: FragmentIndex, verifier: u64) {
         if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
             // It was answered by a life that is over, and lost with it.
+            state.lost(fragment, [ino], false);
             self.fail(state, ino, Errno::IO);
             state.doubts.files.push(ino);
             return self.forget(false);
@@ -235,26 +243,12 @@ impl Commits {
 
     fn change_metadata(&self, state: &mut State, verifier: u64) {
         if state.verifiers.get(&self.home).is_some_and(|now| *now != verifier) {
+            state.lost(self.home, [NAMES], false);
             self.fail(state, NAMES, Errno::IO);
             return self.forget(true);
         }
         state.changes += 1;
         state.metadata = Some(state.changes);
-    }
-
-    /// What the home shard is to doubt, if anything.
-    pub fn doubts(&self) -> Option<Doubts> {
-        let doubts = &self.lock().doubts;
-        (*doubts != Doubts::default()).then(|| doubts.clone())
-    }
-
-    /// It was told these.
-    pub fn doubted(&self, told: &Doubts) {
-        self.lock_and(|state| {
-            state.doubts.files.drain(..told.files.len());
-            // There may have been another loss since.
-            state.doubts.all = state.doubts.all.filter(|loss| Some(*loss) != told.all);
-        });
     }
 
     /// For a sync that is about to begin.
@@ -289,6 +283,7 @@ impl Commits {
         let owed: Vec<(Ino, Errno)> = state.failures.owed(ino, handle).collect();
         for (of, _) in &owed {
             state.failures.told(*of, handle, ino);
+            state.told_home.told(*of);
             self.remember(|memory| memory.told(*of, handle));
         }
         owed.first().map_or(Ok(()), |(_, errno)| Err(*errno))

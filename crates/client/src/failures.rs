@@ -11,12 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Ino;
 use rustix::io::Errno;
-
-/// The inode of a failure that may concern every file and name.
-pub const EVERYTHING: Ino = Ino(0);
-
-/// That of one that took names and attributes, and bytes of files only where those have a failure of their own.
-pub const NAMES: Ino = Ino(u64::MAX);
+use wire::data::message::{EVERYTHING, NAMES};
 
 /// So many files are told apart; more are taken for everything.
 const FILES_MAX: usize = 4096;
@@ -95,9 +90,19 @@ impl Failures {
         }
     }
 
+    /// Whether it has failed, and nobody has heard of it.
+    pub fn is_untold(&self, ino: Ino) -> bool {
+        self.files.get(&ino).is_some_and(|failure| failure.told.is_empty())
+    }
+
+    /// Whether the file has ever failed.
+    pub fn has(&self, ino: Ino) -> bool {
+        self.files.contains_key(&ino)
+    }
+
     /// Whether names and attributes were ever lost, or may have been.
     pub fn may_lack_names(&self) -> bool {
-        [EVERYTHING, NAMES].iter().any(|of| self.files.contains_key(of))
+        self.has(EVERYTHING) || self.has(NAMES)
     }
 
     /// Each failure, with what it was noted for.

@@ -20,6 +20,7 @@ mod handed;
 mod known;
 mod listing;
 mod locks;
+mod losses;
 mod many;
 mod measure;
 mod names;
@@ -209,8 +210,14 @@ impl Client {
     pub fn leave(&self) {
         self.closer.iter().for_each(|closer| closer.end());
         let handles = self.files().take_held();
-        let last = [(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)];
-        self.nodes.farewell(self.home, &last);
+        let words = self.nodes.commits().last_words();
+        // Last: it may take a disk's time, and the session is over before.
+        let has_words = !words.is_empty();
+        let sync = has_words.then_some(Request::SyncMetadata);
+        let words = words.into_iter().map(Request::Losses);
+        let last = words.chain([Request::Close { handles }, Request::Goodbye]).chain(sync);
+        let last: Vec<_> = last.map(|request| (self.id(), request)).collect();
+        self.nodes.farewell(self.home, &last, has_words);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
+use wire::data::message::{Loss, LossRequest};
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::{Ask, Client, Operations, Result, Survey, Usage, inode_of};
@@ -94,6 +95,24 @@ impl Operations for Client {
                 all.extend(page.iter().map(|(ino, _)| (*ino, fragment)));
             }
         }
+        Ok(all)
+    }
+
+    fn lost_writes(&self) -> Result<Vec<Loss>> {
+        // Before it is connected nobody knows whether the home understands more.
+        self.home(&Request::Ping)?;
+        let (mut all, mut after): (Vec<Loss>, u64) = (Vec::new(), 0);
+        while self.nodes.commits().is_heard() {
+            let list = LossRequest::List { after, of: None, look: after == 0 };
+            let Reply::Losses(page) = self.home(&Request::Losses(list))? else { return Err(Errno::PROTO) };
+            let last = page.last().map_or(0, |loss| loss.number);
+            all.extend(page);
+            if last <= after {
+                break;
+            }
+            after = last;
+        }
+        all.retain(|loss| !loss.told);
         Ok(all)
     }
 }

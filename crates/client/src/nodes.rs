@@ -5,8 +5,10 @@
 //! restarted it says which files are open. From each node it learns the commit verifier, and every answer passes by
 //! [`Commits`].
 
+mod farewell;
 mod idle;
 pub mod lives;
+mod lookout;
 mod objects;
 mod patience;
 mod presented;
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use model::{FragmentIndex, InstanceId, SessionId};
-use rustix::{io::Errno, process::Resource, process::getrlimit};
+use rustix::io::Errno;
 use wire::data::dial::Via;
 use wire::data::hello::HelloError;
 use wire::data::outage::Outage;
@@ -27,14 +29,8 @@ use wire::node::{NamespaceTarget, StorageAddress};
 use crate::commits::{Commits, Remembered};
 use crate::files::{Files, Held};
 use crate::watch::{Waiting, Watch};
-use idle::Idle;
+use idle::{Idle, idle_max};
 use speech::receive;
-
-/// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
-const IDLE_MAX: usize = 16;
-
-/// How long a node may take to hear that the session ends: nobody is held up by one that hangs.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 /// One of several requests.
 #[derive(Debug)]
@@ -149,7 +145,9 @@ impl Nodes {
         remembered: Remembered,
     ) -> Nodes {
         let files = Mutex::new(Files::holding(held));
-        Nodes { resumed: true, files, ..Nodes::new(target, credential, session, remembered) }
+        let nodes = Nodes { resumed: true, files, ..Nodes::new(target, credential, session, remembered) };
+        nodes.commits.resume();
+        nodes
     }
 
     /// What is open and locked.
@@ -287,40 +285,6 @@ impl Nodes {
         Line { fragment, up, watch: &self.watch }
     }
 
-    /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best
-    /// effort, within a moment: a node that does not hear it ends the session after its grace period.
-    pub fn farewell(&self, fragment: FragmentIndex, last: &[(u64, Request)]) {
-        if self.ended.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let Ok(node) = self.node(fragment) else { return };
-        if let Err(error) = self.say(node, fragment, last) {
-            let error = &error as &dyn std::error::Error;
-            tracing::info!(
-                node = ?node.address.node,
-                error,
-                "the storage node did not hear that the session ends, and waits for it for the grace period"
-            );
-        }
-    }
-
-    fn say(&self, node: &Node, fragment: FragmentIndex, last: &[(u64, Request)]) -> Result<(), HelloError> {
-        let idle = node.idle().take().map(|link| link.connection);
-        let mut connection = match idle {
-            Some(connection) => connection,
-            // Nothing was ever asked of it: it does not know the session.
-            None if node.life().boot.is_none() && !self.resumed => return Ok(()),
-            None => self.dial(node, node.via, fragment)?.0,
-        };
-        connection.set_timeout(Some(FAREWELL_WITHIN))?;
-        for (id, request) in last {
-            connection.send(*id, request, &[])?;
-            // The answer matters to nobody, but hanging up before it could lose the request.
-            receive(&mut connection, *id, &mut [])?;
-        }
-        Ok(())
-    }
-
     fn checkout(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {
         let idle = node.idle().take();
         idle.map_or_else(|| self.connect(node, fragment), Ok)
@@ -414,9 +378,3 @@ impl Node {
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
-
-/// How many idle connections are kept for each of so many nodes: half of what may be open is for others.
-fn idle_max(nodes: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    limit.map_or(IDLE_MAX, |limit| (limit / 2 / nodes.max(1)).clamp(1, IDLE_MAX))
-}

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use model::{FragmentIndex, Ino};
-use wire::data::message::{AllocateMode, RenameMode, XattrMode};
+use wire::data::message::{AllocateMode, Loss, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
 
 use crate::{Result, Usage};
@@ -193,4 +193,8 @@ pub trait Operations: Names + Contents {
     /// Files of which nobody knows whether they are what was written, as checksums of them were lost, with a fragment
     /// that has a part of them.
     fn unverified(&self) -> Result<Vec<(Ino, FragmentIndex)>>;
+
+    /// Files that lost writes which no sync had confirmed, of which nobody was told, as far as the home shard keeps
+    /// account of that; inode 0: any file may have, or names.
+    fn lost_writes(&self) -> Result<Vec<Loss>>;
 }

@@ -5,17 +5,22 @@
 //! concern everything fails all their syncs from then on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
-use wire::data::Request;
+use wire::data::message::EVERYTHING;
+use wire::data::{Reply, Request};
 
 use super::commits::Memory;
-use super::failures::{EVERYTHING, Failures};
+use super::failures::Failures;
 use super::{Client, Result};
 
 /// Files in one request: their list must fit a message.
 const DOUBTS_MAX: usize = 16_384;
+
+/// Between two looks whether a node was lost.
+const LOOKS: Duration = Duration::from_secs(1);
 
 impl Client {
     /// A number for a handle that is being opened.
@@ -36,8 +41,8 @@ impl Client {
     /// What was written to the file was lost, through whichever handle, and this one was not told yet; ESTALE: the file
     /// itself was lost.
     pub fn fsync_by(&self, ino: Ino, handle: u64) -> Result<()> {
-        let synced = self.sync_all(&[ino], self.syncs_of(ino));
-        self.nodes.commits().tell(ino, handle).and(synced)
+        let synced = self.sync_and_hear(&[ino], ino, self.syncs_of(ino));
+        self.told(self.nodes.commits().tell(ino, handle).and(synced))
     }
 
     /// Makes every metadata change so far survive a power loss of the home shard's node, for a handle on a folder.
@@ -45,8 +50,42 @@ impl Client {
     /// # Errors
     /// Names or attributes were lost, and the handle was not told yet.
     pub fn sync_metadata_by(&self, handle: u64) -> Result<()> {
-        let synced = self.sync_names();
-        self.nodes.commits().tell(EVERYTHING, handle).and(synced)
+        let synced = self.sync_and_hear(&[], EVERYTHING, Vec::new());
+        self.told(self.nodes.commits().tell(EVERYTHING, handle).and(synced))
+    }
+
+    /// As [`Client::sync_all`], for a handle on a file: hears what others have lost of it, too.
+    fn sync_and_hear(
+        &self,
+        inos: &[Ino],
+        of: Ino,
+        mut requests: Vec<(FragmentIndex, Request)>,
+    ) -> Result<()> {
+        self.tell_doubts()?;
+        let commits = self.nodes.commits();
+        let moment = commits.moment();
+        requests.push((self.home, Request::SyncMetadata));
+        let question = commits.question(of);
+        requests.extend(question.map(|question| (self.home, question)));
+        let replies = self.ask_each(requests.into_iter())?;
+        commits.confirmed(inos, moment);
+        let mut said = replies.into_iter().last();
+        while let Some(Reply::Losses(losses)) = said.take() {
+            if commits.hear(&losses)
+                && let Some(question) = commits.question(of)
+            {
+                said = Some(self.ask(self.home, &question, &[])?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A program is about to be told this: the home hears of it before. Where it is away that is told later.
+    fn told(&self, result: Result<()>) -> Result<()> {
+        if result.is_err() {
+            let _later = self.tell_doubts();
+        }
+        result
     }
 
     /// Makes every metadata change so far survive a power loss of the home shard's node, for nobody's handle.
@@ -73,17 +112,47 @@ impl Client {
     /// # Errors
     /// What was written to the file was lost.
     pub fn tell(&self, ino: Ino, handle: u64) -> Result<()> {
-        self.nodes.commits().tell(ino, handle)
+        self.told(self.nodes.commits().tell(ino, handle))
     }
 
-    /// Tells the home shard of which files a fragment has lost changes, if that was not told. Whoever comes meanwhile
-    /// waits.
+    /// Looks every second, from a thread of its own that ends with the client, whether a node was lost and is back:
+    /// what it lost is then told to the home shard, also where this client asks nobody for anything.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    pub fn look_out_for_losses(self: &Arc<Client>) {
+        let weak = Arc::downgrade(self);
+        let look = |client: Arc<Client>| {
+            client.nodes.look_out();
+            // Where the home is away, it is told later.
+            let _later = client.tell_doubts();
+        };
+        std::thread::Builder::new()
+            .name("lookout".into())
+            .spawn(move || {
+                while let Some(client) = weak.upgrade() {
+                    look(client);
+                    std::thread::sleep(LOOKS);
+                }
+            })
+            .expect("the system has a thread for the lookout");
+    }
+
+    /// Tells the home shard of which files a fragment has lost changes, and which losses programs were told of, if that
+    /// was not said yet. Whoever comes meanwhile waits.
     pub(super) fn tell_doubts(&self) -> Result<()> {
         let commits = self.nodes.commits();
-        if commits.doubts().is_none() {
+        if commits.doubts().is_none() && commits.news().is_none() {
             return Ok(());
         }
         let _alone = self.doubting.lock().expect("no thread panics while it tells the home shard of losses");
+        while let Some(news) = commits.news() {
+            match self.ask(self.home, &Request::Losses(news.clone()), &[]) {
+                Err(Errno::IO) => return Err(Errno::IO),
+                // Who works for a user tells nothing of files that may be others'.
+                Ok(_) | Err(_) => commits.delivered(&news),
+            }
+        }
         let Some(doubts) = commits.doubts() else { return Ok(()) };
         // One request without names means them all.
         let lists =

@@ -32,6 +32,7 @@ impl Namespace {
     /// The namespace that `client` uses; `behind`: small writes may be held back there.
     pub fn new(client: Client, behind: Option<Behind>) -> Namespace {
         let client = client.hold_closes();
+        client.look_out_for_losses();
         if !client.sharing().owns_contents() {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use client::{Node, Operations, RequestId, Usage};
-use model::{FragmentIndex, Ino};
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::message::{RenameMode, XattrMode};
@@ -25,6 +25,7 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 
 use self::batch::BufferBatch;
 use self::file::BufferFile;
+use crate::lost::{Lost, What};
 use crate::tree::{
     Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
     Tree, Xattr, keeps_xattr, on_one_line, split,
@@ -201,8 +202,13 @@ impl<N: Operations + 'static> Source for Buffer<N> {
         self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
-    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
-        Ok(self.namespace.unverified()?.into_iter().collect())
+    fn unverified(&self) -> Result<HashMap<Ino, Lost>> {
+        let lost = |fragment, what| Lost { fragment, what };
+        let writes = self.namespace.lost_writes()?.into_iter();
+        let writes = writes.map(|l| (l.of.ino, lost(l.of.fragment, What::Writes { since: l.seconds })));
+        let checksums = self.namespace.unverified()?.into_iter();
+        let checksums = checksums.map(|(ino, fragment)| (ino, lost(fragment, What::Checksums)));
+        Ok(writes.chain(checksums).collect())
     }
 }
 

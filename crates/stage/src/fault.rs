@@ -12,6 +12,11 @@ use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side};
 
 use crate::tree::{self, Tree};
 
+/// What to do about files that lost writes.
+const TAKE_LOST_WRITES: &str = "write it anew (run the job again), or take it as it is: an fsync of it in a \
+     mount of the buffer (`sync FILE`) fails once and counts as told, and `forebay fsck TOKEN --repair` takes all such \
+     files; then retry the stage";
+
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} {path}: {cause}")]
@@ -64,6 +69,17 @@ pub enum Cause {
     Unverified {
         /// Where that part is.
         node: NodeName,
+    },
+    /// It has lost writes.
+    #[error(
+        "it is not copied: node {node} lost what was written to it and no fsync had confirmed, as by a power loss, and \
+         no program was told (known since {since})"
+    )]
+    LostWrites {
+        /// Which.
+        node: NodeName,
+        /// When that was known.
+        since: String,
     },
     /// The stage was cancelled, or the buffer is full.
     #[error("the stage stops")]
@@ -129,6 +145,7 @@ impl Fault {
                 Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
                 Cause::Removed
                 | Cause::Unverified { .. }
+                | Cause::LostWrites { .. }
                 | Cause::Stopped
                 | Cause::FirstNameFailed { .. }
                 | Cause::TwoSources { .. } => false,
@@ -208,6 +225,7 @@ impl Fault {
                 "compare it with where it came from; write it anew or remove it, or take all such files of the buffer \
                  as they are (fsck with --repair); then retry the stage"
             }
+            Cause::LostWrites { .. } => TAKE_LOST_WRITES,
             Cause::Changed => "stop whatever writes to it, then retry the stage",
             Cause::Stopped => "start the stage again to go on where it stopped",
             Cause::TwoSources { .. } => {
@@ -271,29 +289,4 @@ pub(crate) fn errno_text(errno: Errno) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pfs::Pfs;
-
-    fn fault(errno: Errno) -> Fault {
-        Fault::new(&Pfs::default(), Path::new("/scratch/a"), "open for reading", Cause::Refused(errno))
-    }
-
-    #[test]
-    fn a_failure_names_operation_path_errno_and_what_to_do() {
-        let failure = fault(Errno::ACCESS).failure(Direction::In);
-        assert_eq!(failure.message, "open for reading /scratch/a: Permission denied");
-        assert_eq!((failure.errno, failure.side), (13, Side::Pfs));
-        assert!(failure.advice.contains("permissions"));
-    }
-
-    #[test]
-    fn what_cannot_pass_is_not_tried_again() {
-        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
-            assert!(fault(errno).may_pass(), "{errno:?}");
-        }
-        for errno in [Errno::ACCESS, Errno::NOENT, Errno::PERM, Errno::ROFS] {
-            assert!(!fault(errno).may_pass(), "{errno:?}");
-        }
-    }
-}
+mod tests;

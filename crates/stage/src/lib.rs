@@ -30,6 +30,7 @@ mod folder;
 pub mod identity;
 pub mod journal;
 mod links;
+mod lost;
 mod manifest;
 mod metadata;
 pub mod monitor;

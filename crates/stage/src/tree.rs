@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use client::Usage;
-use model::{FragmentIndex, Ino};
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr};
 
+use crate::lost::Lost;
 use crate::outside::Outside;
 
 /// What an operation of a tree gives.
@@ -148,9 +149,9 @@ pub trait Source: Tree {
     /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
 
-    /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
-    /// fragment that has a part of it.
-    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
+    /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with what
+    /// was lost.
+    fn unverified(&self) -> Result<HashMap<Ino, Lost>> {
         Ok(HashMap::new())
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::Usage;
-use model::{FragmentIndex, Ino};
+use model::Ino;
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
+use crate::lost::Lost;
 use crate::monitor::Monitor;
 use crate::outside::Outside;
 use crate::tree::{
@@ -118,8 +119,8 @@ impl<T: Source + ?Sized> Source for Watched<T> {
         self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
-    fn unverified(&self) -> Result<HashMap<Ino, FragmentIndex>> {
-        self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
+    fn unverified(&self) -> Result<HashMap<Ino, Lost>> {
+        self.watch("ask what was lost below", Path::new(""), || self.tree.unverified())
     }
 }
 

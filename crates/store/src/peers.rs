@@ -52,7 +52,8 @@ struct Peer {
     address: StorageAddress,
     /// A connection for changes, one after the other.
     changing: Mutex<Option<Connection>>,
-    /// One for lists, which may take long: no change waits for them, and what they ask need not be fenced off.
+    /// One for lists and syncs, which may take long: no change waits for them, and what they ask need not be fenced
+    /// off.
     listing: Mutex<Option<Connection>>,
     outage: Arc<Outage>,
 }
@@ -103,6 +104,11 @@ impl Peers {
     /// Where the copy of the home's log is; `None` where the instance has one node.
     pub fn copy(&self) -> Option<&Place> {
         self.copy.as_ref()
+    }
+
+    /// This node's own.
+    pub fn own(&self) -> FragmentIndex {
+        self.own_index
     }
 
     /// Whether `fragment` is this node's own.
@@ -243,7 +249,10 @@ impl Peers {
     }
 
     fn try_call(&self, peer: &Peer, fragment: FragmentIndex, request: &Request) -> Result<Reply, HelloError> {
-        let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
+        let is_list = matches!(
+            request,
+            Request::ListObjects { .. } | Request::ListMeant { .. } | Request::SyncMany { .. }
+        );
         let idle = if is_list { &peer.listing } else { &peer.changing };
         let mut idle = idle.lock().expect("no thread panics while it talks to a peer");
         let mut connection = match idle.take() {

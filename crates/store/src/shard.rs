@@ -17,6 +17,7 @@ mod handles;
 mod locking;
 mod locks;
 pub mod log;
+mod losses;
 mod names;
 mod paths;
 pub mod record;
@@ -110,14 +111,12 @@ impl Shard {
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
         let mut state = State::open(home.clone(), spec, expect)?;
+        state.serve_as(peers.own(), objects.verifier());
         // The one object tells its size by itself.
         if spec.layout.fragments > 1 {
             state.serve_under(objects.verifier());
         }
-        let second = match peers.copy() {
-            Some(place) => Some(Second::new(place.clone(), home, &state.log)?),
-            None => None,
-        };
+        let second = peers.copy().map(|place| Second::new(place.clone(), home, &state.log)).transpose()?;
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
@@ -130,6 +129,7 @@ impl Shard {
             unlocked: Condvar::new(),
         });
         destroy::start(&shard);
+        losses::left::start(&shard);
         second::start(&shard);
         following::start(&shard);
         settling::start(&shard);
@@ -233,10 +233,8 @@ impl Shard {
                 self.rename(caller, &rename)
             }
             Request::ReadDir { ino, cookie } => self.read_dir(ino, cookie),
-            Request::ReadLink { ino } => match &self.lock().tree.get(ino).ok_or(Errno::STALE)?.body {
-                tree::Body::Symlink(target) => Ok(Reply::Bytes(target.to_vec())),
-                _ => Err(Errno::INVAL),
-            },
+            Request::ReadLink { ino } => self.read_link(caller, ino),
+            Request::Losses(asked) => self.asked_of_losses(caller, asked),
             Request::Open { ino, write } => self.open_file(caller, ino, write),
             Request::Close { handles } => self.close_files(caller, &handles),
             Request::Settle { ino, size, mtime, epoch } => self.settle(ino, size, mtime, epoch),

@@ -14,7 +14,9 @@ use wire::data::connection::encode;
 use wire::data::credential::{Credential, Grant, Holder};
 use wire::data::hello::{Claim, Key, greet};
 use wire::data::member::{Member, Role};
-use wire::data::message::{AllocateMode, ClosedHandle, InodeReply, JUST_MADE, Written};
+use wire::data::message::{
+    AllocateMode, ClosedHandle, InodeReply, JUST_MADE, Loss, LossRequest, LostOf, Written,
+};
 use wire::data::{
     Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, Reply, Request, SetAttr, Time,
 };
@@ -147,6 +149,29 @@ fn requests_about_objects_have_the_bytes_that_they_always_had() {
             "3c01005c16b9591e925703c7c93c84617292f6081aac828080808040",
         ),
     ]);
+}
+
+#[test]
+fn what_is_told_of_losses_and_asked_has_the_bytes_that_it_always_had() {
+    let (fragment, verifier, inos) = (FRAGMENT, 300, vec![INO, SECOND]);
+    let of = LostOf { ino: INO, fragment, verifier };
+    frozen(&[
+        (
+            Request::Losses(LossRequest::Lost { fragment, verifier, inos: inos.clone(), any: true }),
+            "3d00c801ac0202ac828080808040810101",
+        ),
+        (Request::Losses(LossRequest::Told { losses: vec![of] }), "3d0101ac828080808040c801ac02"),
+        (
+            Request::Losses(LossRequest::Left { fragment, verifier, inos, any: false, names: true }),
+            "3d02c801ac0202ac82808080804081010001",
+        ),
+        (
+            Request::Losses(LossRequest::List { after: 300, of: Some(INO), look: true }),
+            "3d03ac0201ac82808080804001",
+        ),
+    ]);
+    let loss = Loss { number: 300, of, age_ms: 1, seconds: -1, told: true };
+    frozen(&[(Reply::Losses(vec![loss]), "1a01ac02ac828080808040c801ac02010101")]);
 }
 
 #[test]

@@ -231,6 +231,14 @@ fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
         if fsck.accepted > 0 {
             output.say(&format!("         took {} objects without checksums as they are", fsck.accepted));
         }
+        if fsck.lost_writes > 0 {
+            let found = render::counted(fsck.lost_writes, "loss", "losses");
+            let taken = fsck.lost_writes_taken;
+            output.say(&format!(
+                "         {found} of writes that no fsync had confirmed, and no program was told; took {taken} as \
+                 they are"
+            ));
+        }
         output.say(&format!("forebay: compared {inodes} inodes with {objects} objects; freed {freed}"));
     }
     ((fsck.orphans.len() as u64).saturating_sub(fsck.freed), fsck.strays.len() as u64)

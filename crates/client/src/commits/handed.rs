@@ -24,7 +24,10 @@ impl Commits {
             }
             match verifier {
                 Some(verifier) => self.change_object(state, ino, self.home, verifier),
-                None => self.fail(state, ino, Errno::IO),
+                None => {
+                    state.lost(self.home, [ino], false);
+                    self.fail(state, ino, Errno::IO);
+                }
             }
         });
     }

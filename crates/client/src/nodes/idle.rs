@@ -5,6 +5,11 @@
 //!
 //! **Invariant:** what is handed out belongs to the present life.
 
+use rustix::process::{Resource, getrlimit};
+
+/// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
+const IDLE_MAX: usize = 16;
+
 /// The idle connections of the present life.
 #[derive(Debug)]
 pub struct Idle<C> {
@@ -24,6 +29,11 @@ impl<C> Idle<C> {
         self.connections.pop()
     }
 
+    /// One of them, and closes the others.
+    pub fn take_last(&mut self) -> Option<C> {
+        std::mem::take(&mut self.connections).pop()
+    }
+
     /// Keeps a connection of this life, unless that is over or there are enough.
     pub fn keep(&mut self, life: u64, connection: C) {
         if life == self.life && self.connections.len() < self.max {
@@ -40,6 +50,12 @@ impl<C> Idle<C> {
     pub fn drop_all(&mut self) -> usize {
         std::mem::take(&mut self.connections).len()
     }
+}
+
+/// How many idle connections are kept for each of so many nodes: half of what may be open is for others.
+pub(super) fn idle_max(nodes: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    limit.map_or(IDLE_MAX, |limit| (limit / 2 / nodes.max(1)).clamp(1, IDLE_MAX))
 }
 
 #[cfg(test)]

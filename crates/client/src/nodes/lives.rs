@@ -8,7 +8,7 @@ use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError};
 use wire::data::{Connection, Reply, Request};
 
-use super::speech::{ask_verifier, say};
+use super::speech::{ask_verifier, say, takes_part_in_losses};
 use super::{Life, Link, Node, Nodes};
 
 /// A moment in the lives of a node: what was had from it then is as good now where nothing of this has changed.
@@ -98,6 +98,9 @@ impl Nodes {
         fragment: FragmentIndex,
         connection: &mut Connection,
     ) -> Result<u64, HelloError> {
+        if fragment == self.home {
+            self.commits.understood(takes_part_in_losses(connection)?);
+        }
         if life.boot.is_none() && !self.resumed {
             return ask_verifier(connection);
         }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use wire::data::connection::is_shortage;
 use wire::data::hello::HelloError;
-use wire::data::message::JUST_MADE;
+use wire::data::message::{FEATURES, JUST_MADE, LOSSES};
 use wire::data::{Connection, Reply, Request};
 
 /// Says what a life begins with. The home shard must have heard it: it would give what is held to others.
@@ -23,6 +23,16 @@ pub(super) fn ask_verifier(connection: &mut Connection) -> Result<u64, HelloErro
         Reply::Verifier(verifier) => Ok(verifier),
         _ => Err(HelloError::NotForebay),
     }
+}
+
+/// Whether the home shard understands [`Request::Losses`].
+pub(super) fn takes_part_in_losses(connection: &mut Connection) -> Result<bool, HelloError> {
+    connection.send(0, &Request::ReadLink { ino: FEATURES }, &[])?;
+    let features = match receive(connection, 0, &mut [])?.0 {
+        Reply::Bytes(features) => features,
+        _ => Vec::new(),
+    };
+    Ok(features.split(|byte| *byte == b' ').any(|feature| feature == LOSSES.as_bytes()))
 }
 
 pub(super) fn make_and_open(

@@ -23,5 +23,6 @@ mod slow;
 mod successor;
 mod support;
 mod times;
+mod told;
 mod unsynced;
 mod users;

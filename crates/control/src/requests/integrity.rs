@@ -64,6 +64,8 @@ pub(super) async fn fsck<S: Site>(
         sum.objects += one.objects;
         sum.freed += one.freed;
         sum.accepted += one.accepted;
+        sum.lost_writes += one.lost_writes;
+        sum.lost_writes_taken += one.lost_writes_taken;
         sum.orphans.extend(one.orphans);
         sum.strays.extend(one.strays);
         of_others.extend(one.unseen);

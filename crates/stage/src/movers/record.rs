@@ -22,6 +22,7 @@ pub(super) fn sent(fault: &Fault) -> mover::Fault {
         // Movers look up no sources, choose none, make no links and choose no names.
         Cause::Removed
         | Cause::Unverified { .. }
+        | Cause::LostWrites { .. }
         | Cause::Stopped
         | Cause::FirstNameFailed { .. }
         | Cause::TwoSources { .. } => mover::Cause::Stopped,

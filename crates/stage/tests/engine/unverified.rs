@@ -37,3 +37,29 @@ fn no_file_whose_checksums_were_lost_is_called_verified_also_where_that_happened
     assert_eq!(site.run(&spec).state, StageState::Complete);
     assert_eq!(fs::read(site.pfs("out/bad")).unwrap(), b"what the disk has");
 }
+
+#[test]
+fn no_file_that_lost_writes_is_called_verified_before_somebody_was_told() {
+    let site = Site::new();
+    fs::create_dir(site.pfs("out")).unwrap();
+    for (name, text) in [("bad", "\0\0\0\0"), ("good", "what was written")] {
+        fs::write(site.buffer(name), text).unwrap();
+    }
+    let ino = fs::metadata(site.buffer("bad")).unwrap().ino();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    *site.faults.lost_writes.lock().unwrap() = vec![Ino(ino)];
+    let status = site.run(&spec);
+    assert_one_failure(&status, "$DW_JOB_STRIPED/bad", Side::Buffer, 0);
+    let failure = &status.failures[0];
+    assert!(
+        failure.message.contains("no fsync had confirmed") && failure.advice.contains("sync FILE"),
+        "{status:?}"
+    );
+    assert!(!site.pfs("out/bad").exists() && site.pfs("out/good").exists());
+    // What may be any file is all of them.
+    *site.faults.lost_writes.lock().unwrap() = vec![Ino(0)];
+    let status = site.run(&spec);
+    assert_eq!(status.error.map(|error| error.code), Some(ErrorCode::StageUnverified));
+    site.faults.lost_writes.lock().unwrap().clear();
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+}

@@ -145,6 +145,7 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         }
         let Some(shard) = &namespace.shard else { continue };
         report.inodes += shard.inodes();
+        look_at_losses(fragment, shard, spec, &mut report);
         let spec = FsckSpec { repair: spec.repair && may_remove(fragment, shard, &mut report) };
         for index in shard.peers().all() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
@@ -154,6 +155,19 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         }
     }
     report
+}
+
+/// Counts what was lost and nobody was told of, and takes it as it is.
+fn look_at_losses(fragment: &Fragment, shard: &Shard, spec: FsckSpec, report: &mut FsckReport) {
+    let lost = shard.untold_losses();
+    report.lost_writes += lost;
+    match if spec.repair { shard.accept_losses() } else { Ok(0) } {
+        Ok(taken) => report.lost_writes_taken += taken,
+        Err(errno) => {
+            let why = format!("that losses were accepted cannot be noted: {}", io::Error::from(errno));
+            report.unseen.push(unseen(fragment.spec().index, own_name(fragment), why));
+        }
+    }
 }
 
 /// Whether what no file has may be removed: not by the word of a log that has lost its end.

@@ -10,7 +10,7 @@
 use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::credential::User;
-use wire::data::message::RenameMode;
+use wire::data::message::{FEATURES, RenameMode};
 use wire::data::{Creator, FileKind, LockKind, ROOT, Request, SetAttr};
 
 use super::acl::{self, Acl};
@@ -91,6 +91,9 @@ fn concerns_nobody_else(request: &Request) -> bool {
         Request::Close { .. }
         | Request::ReleaseLocks { .. }
         | Request::Doubt { .. }
+        // What of these a user may not tell is refused there.
+        | Request::Losses(_)
+        | Request::ReadLink { ino: FEATURES }
         | Request::SyncMetadata
         // What may not be open is taken out: see `may_reclaim`.
         | Request::Reclaim { .. }

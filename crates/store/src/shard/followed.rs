@@ -57,6 +57,11 @@ impl Followed {
         followed.chain(cut)
     }
 
+    /// Those of all others that were asked.
+    pub fn verifiers(&self) -> BTreeMap<FragmentIndex, u64> {
+        self.verifiers.clone()
+    }
+
     /// The commit verifier that a fragment had when it was last asked.
     pub fn verifier_of(&self, fragment: FragmentIndex) -> Option<u64> {
         self.verifiers.get(&fragment).copied()

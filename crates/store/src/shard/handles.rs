@@ -63,6 +63,7 @@ impl Shard {
         // Under the same lock: somebody may take the name away at once, and what nobody has open is destroyed.
         if let Reply::Inode(InodeReply { attr, .. }) = &reply {
             state.sessions.open_by(caller.session, caller.id, attr.ino, true);
+            state.losses.writes(caller.session);
         }
         Ok(reply)
     }
@@ -106,6 +107,9 @@ impl Shard {
         let reply = self.inode_reply(state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
         state.sessions.open_by(caller.session, caller.id, ino, write);
+        if write {
+            state.losses.writes(caller.session);
+        }
         if write && left_live {
             state.sessions.size_unknown(ino);
         }

@@ -117,7 +117,12 @@ impl Shard {
     pub(super) fn end_lost_sessions(&self, now: Instant) {
         let mut state = self.lock();
         let lost = state.sessions.expire(now, self.peers.grace());
-        lost.iter().for_each(|(session, _)| self.ended(&mut state, *session));
+        for (session, _) in &lost {
+            if let Err(errno) = state.leave_silently(*session) {
+                tracing::error!(%errno, "cannot note what a client that is gone may have left unconfirmed");
+            }
+            self.ended(&mut state, *session);
+        }
         drop(state);
         lost.into_iter().flat_map(|(_, closed)| closed).for_each(|ino| self.destroy_if_gone(ino));
     }

@@ -3,9 +3,13 @@
 //! A record says what happened with everything that was decided at the time (numbers, times), so that applying the same
 //! records in the same order always gives the same tree. Variants are only ever added at the end.
 
+pub mod losses;
+
 use model::{FragmentIndex, Ino, SessionId};
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
+
+use losses::LossRecord;
 
 /// A change of the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +73,8 @@ pub enum Record {
     Epochs { last: u64 },
     /// No power loss of a fragment brings back an object of these, which were destroyed.
     Confirmed { inos: Vec<Ino> },
+    /// Another thing is known of what no sync had confirmed, and was lost.
+    Losses(LossRecord),
 }
 
 impl Record {
@@ -83,6 +89,8 @@ impl Record {
             | Record::Synced { .. }
             | Record::Verified { .. }
             | Record::Followed { .. }
+            // Not to be forgotten on a full disk.
+            | Record::Losses(_)
             // Nothing is reserved any more: part of a close.
             | Record::Reserved { end: 0, .. } => Purpose::Frees,
             Record::Rename { .. }

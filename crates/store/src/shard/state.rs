@@ -19,6 +19,7 @@ use super::caller::Caller;
 use super::followed::Followed;
 use super::locks::Locks;
 use super::log::{self, Log, LogError, restore};
+use super::losses::Losses;
 use super::now;
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use super::sessions::{Outcome, Sessions};
@@ -53,6 +54,8 @@ pub struct State {
     pub unconfirmed: Unconfirmed,
     /// Files whose sizes only the fragments know.
     pub unsettled: Unsettled,
+    /// What was lost, and may be.
+    pub losses: Losses,
     /// The commit verifier of the fragment, as the log has it.
     verifier: Option<u64>,
 }
@@ -154,6 +157,7 @@ impl State {
     pub fn hold(&mut self, session: SessionId) -> Result<(), Errno> {
         if !self.sessions.is_noted(session) {
             self.record(None, Record::Began { session })?;
+            self.losses.begins(session).into_iter().try_for_each(|heard| self.record(None, heard))?;
             self.sessions.note(session);
         }
         Ok(())
@@ -177,6 +181,7 @@ impl State {
         keep_ends(&mut self.ends, &entry.record);
         self.followed.apply(&entry.record);
         self.unconfirmed.apply(&entry.record);
+        self.losses.apply(&entry.record, || self.followed.verifiers());
         if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
             self.sessions.truncated(ino);
         }

@@ -251,9 +251,7 @@ impl Tree {
                 inode.ctime = *time;
             }),
             Record::RemoveXattr { ino, name, time } => self.change(*ino, |inode| {
-                if let Some(xattrs) = &mut inode.xattrs {
-                    xattrs.remove(name);
-                }
+                inode.xattrs.iter_mut().for_each(|xattrs| drop(xattrs.remove(name)));
                 inode.ctime = *time;
             }),
             Record::SetAcl { ino, mode, value, time } => self.change(*ino, |inode| {
@@ -289,6 +287,7 @@ impl Tree {
             | Record::Confirmed { .. }
             | Record::Synced { .. }
             | Record::Begun
+            | Record::Losses(_)
             | Record::Numbered { .. } => {}
         }
     }

@@ -4,6 +4,8 @@
 
 mod changes;
 mod granted;
+mod losses;
+mod modes;
 
 use model::{FragmentIndex, Ino};
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use super::credential::Grant;
 use super::types::{Attr, Creator, DirEntry, FileKind, FileLock, SetAttr, Time};
 
 pub use changes::Change;
+pub use losses::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, Loss, LossRequest, LostOf, NAMES};
+pub use modes::{AllocateMode, RenameMode, XattrMode};
 
 /// What a client asks. The namespace is the one that the handshake named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,6 +211,11 @@ pub enum Request {
     /// What a client that works for a user asks of an object, encoded, and the grant that lets it. Answer: as that of
     /// the request in it.
     Granted { grant: Grant, request: Vec<u8> },
+
+    // --- metadata again: the home shard answers; only asked of one that understands it, see [`FEATURES`] ---
+    /// What no fsync had confirmed, and was lost. Answer: [`Reply::Losses`] to [`LossRequest::List`], else
+    /// [`Reply::Done`].
+    Losses(LossRequest),
 }
 
 /// Added to the length of an object where only its fragment could say it: longer than any is.
@@ -238,43 +247,6 @@ pub struct Written {
     pub epoch: u64,
     /// The file's count of times that were set, that `mtime` came after.
     pub times: u64,
-}
-
-/// What a rename does with a name that exists at the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RenameMode {
-    /// It is replaced.
-    Replace,
-    /// The rename fails with EEXIST.
-    NoReplace,
-    /// Both names are swapped.
-    Exchange,
-}
-
-/// Whether an extended attribute may, must or must not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum XattrMode {
-    /// It may.
-    Any,
-    /// It must not (`XATTR_CREATE`).
-    Create,
-    /// It must (`XATTR_REPLACE`).
-    Replace,
-    /// It may; an access list, set by somebody who loses set-group-id by it.
-    DropSetGid,
-}
-
-/// What `fallocate` does with a range of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AllocateMode {
-    /// Reserves space; grows the object to the range's end.
-    Grow,
-    /// Reserves space; keeps the object's length.
-    KeepSize,
-    /// Frees the range, which then reads as zeros.
-    PunchHole,
-    /// Makes the range read as zeros; keeps the object's length.
-    Zero,
 }
 
 /// No inode has this number.
@@ -341,6 +313,8 @@ pub enum Reply {
     /// To a client that works for a user, of a file that it has opened (`Inode`) or made (`Made`, with `parent`): what
     /// it shows for the file's objects.
     Granted { grant: Grant, inode: InodeReply, parent: Option<Attr> },
+    /// Losses in the order of their numbers, those of the file that was named last.
+    Losses(Vec<Loss>),
 }
 
 /// An inode as the home shard knows it.

@@ -126,7 +126,8 @@ impl ScrubStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FsckSpec {
-    /// Objects that belong to no file are removed, and those whose checksums were lost are taken as they are.
+    /// Objects that belong to no file are removed. Those whose checksums were lost are taken as they are, and files
+    /// that lost writes.
     pub repair: bool,
 }
 
@@ -144,6 +145,11 @@ pub struct FsckReport {
     pub freed: u64,
     /// Objects that were taken as they are.
     pub accepted: u64,
+    /// Losses of writes that no fsync had confirmed, of which nobody had been told: files, or parts that may have lost
+    /// something of any.
+    pub lost_writes: u64,
+    /// Those of them that were taken as they are: stages copy such files from now on.
+    pub lost_writes_taken: u64,
     /// What is among the objects and is none.
     pub strays: Vec<Stray>,
     /// Parts of the buffer that were not looked at.

@@ -29,6 +29,8 @@ pub struct Faults {
     pub room: Mutex<Option<u64>>,
     /// The checksums of these files were lost.
     pub unverified: Mutex<Vec<Ino>>,
+    /// These lost writes.
+    pub lost_writes: Mutex<Vec<Ino>>,
     /// So many reads fail with EIO; negative: all.
     pub failing_reads: AtomicI64,
     /// So many writes fail with EIO; negative: all.
@@ -51,16 +53,6 @@ pub struct Faults {
     pub after_create: Mutex<Option<Hook>>,
     /// What happens after the first read of the file with this name.
     pub after_read: Mutex<Option<(OsString, Event)>>,
-}
-
-impl Faults {
-    fn due(counter: &AtomicI64) -> Result<()> {
-        let left = counter.load(Ordering::Relaxed);
-        if left > 0 {
-            counter.fetch_sub(1, Ordering::Relaxed);
-        }
-        if left == 0 { Ok(()) } else { Err(Errno::IO) }
-    }
 }
 
 /// Inode numbers are those of the folder's files; the root is [`ROOT`].

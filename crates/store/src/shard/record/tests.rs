@@ -4,6 +4,7 @@ use model::SessionId;
 use wire::data::ROOT;
 
 use super::*;
+use crate::shard::record::losses::ToldOf;
 
 /// One with a home shard, and of more than one byte.
 const INO: Ino = Ino((1 << 48) + 300);
@@ -163,4 +164,29 @@ fn what_becomes_of_open_files_and_sessions_has_the_bytes_that_it_always_had() {
             "017369787465656e206279746573212121ac021c02ac8280808080408101",
         ),
     ]);
+}
+
+#[test]
+fn what_is_known_of_losses_has_the_bytes_that_it_always_had() {
+    let (fragment, verifier, session) = (200.into(), 300, SESSION);
+    let inos = || vec![INO, SECOND];
+    let of = ToldOf { ino: INO, fragment, verifier };
+    let all = [
+        LossRecord::Lost { first: 300, fragment, verifier, time: TIME, inos: inos(), told: true },
+        LossRecord::Told { losses: vec![of] },
+        LossRecord::Left { fragment, verifier, inos: inos(), any: false, names: true },
+        LossRecord::Safe { fragment, verifier },
+        LossRecord::Serves { fragment, verifier },
+        LossRecord::Heard { session, fragment, verifier },
+    ];
+    let bytes = [
+        "017369787465656e206279746573212121ac021d00ac02c801ac02010502ac828080808040810101",
+        "017369787465656e206279746573212121ac021d0101ac828080808040c801ac02",
+        "017369787465656e206279746573212121ac021d02c801ac0202ac82808080804081010001",
+        "017369787465656e206279746573212121ac021d03c801ac02",
+        "017369787465656e206279746573212121ac021d04c801ac02",
+        "017369787465656e206279746573212121ac021d057369787465656e206279746573212121c801ac02",
+    ];
+    let records: Vec<_> = all.into_iter().map(Record::Losses).zip(bytes).collect();
+    frozen(&records);
 }

@@ -25,6 +25,11 @@ impl Sessions {
         self.handles(session, ino).is_some_and(|known| known.0 >= readers.min(1) && known.1 >= writers.min(1))
     }
 
+    /// Whether the session has a connection.
+    pub fn is_connected(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|session| session.connections > 0)
+    }
+
     /// Whether this session has it open for writing.
     pub fn writes(&self, session: SessionId, ino: Ino) -> bool {
         self.handles(session, ino).is_some_and(|(_, writers)| writers > 0)

@@ -8,6 +8,7 @@ use super::{Numbers, State, keep_ends};
 use crate::shard::followed::Followed;
 use crate::shard::locks::Locks;
 use crate::shard::log::Log;
+use crate::shard::losses::Losses;
 use crate::shard::record::{Entry, Origin, Record};
 use crate::shard::sessions::{Outcome, Sessions};
 use crate::shard::tree::Tree;
@@ -36,6 +37,7 @@ pub struct Replayed {
     pub(super) verifier: Option<u64>,
     pub(super) followed: Followed,
     pub(super) unconfirmed: Unconfirmed,
+    pub(super) losses: Losses,
 }
 
 impl Default for Replayed {
@@ -48,6 +50,7 @@ impl Default for Replayed {
             verifier: None,
             followed: Followed::default(),
             unconfirmed: Unconfirmed::default(),
+            losses: Losses::default(),
         }
     }
 }
@@ -59,6 +62,7 @@ impl Replayed {
         keep_ends(&mut self.ends, &entry.record);
         self.followed.apply(&entry.record);
         self.unconfirmed.apply(&entry.record);
+        self.losses.apply(&entry.record, || self.followed.verifiers());
         match entry.record {
             Record::Began { session } => self.sessions.note(session),
             Record::Ended { session } => self.sessions.forget(session),
@@ -73,7 +77,7 @@ impl Replayed {
 
     /// The entries that make the same, and no more than needed.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
-        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed, losses } = self;
         let answers = sessions.answers().map(|(session, id, outcome)| Entry {
             origin: Some(Origin { session, id }),
             record: match outcome {
@@ -82,22 +86,38 @@ impl Replayed {
                 Outcome::Offset(offset) => Record::Placed { offset },
             },
         });
-        let noted = sessions.noted().map(|session| Record::Began { session });
+        // What sessions began with is before them.
+        let noted = losses.own().into_iter().chain(followed.snapshot());
+        let noted = noted.chain(sessions.noted().map(|session| Record::Began { session }));
+        let noted = noted.chain(losses.heard(&followed.verifiers()));
         let reserved = ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
         let plain = |record| Entry { origin: None, record };
         // First: what it makes doubtful comes after it.
         let verified = verifier.map(|verifier| Record::Verified { verifier });
         let tree = verified.into_iter().chain(tree.snapshot()).map(plain);
-        let rest = noted.chain(reserved).chain(followed.snapshot()).chain(unconfirmed.snapshot());
+        let rest = noted.chain(reserved).chain(losses.snapshot()).chain(unconfirmed.snapshot());
         let rest = rest.chain([Record::Numbered { until: *numbered }]);
         tree.chain(answers).chain(rest.map(plain))
     }
 
     pub(super) fn with(self, log: Log) -> State {
-        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed, mut losses } = self;
+        losses.any_writes();
         let noted = numbered.max(tree.next_ino());
         let numbers = Numbers { durable: Ino(0), noted };
         let (locks, unsettled) = (Locks::default(), Unsettled::all());
-        State { tree, log, sessions, locks, ends, numbers, followed, unconfirmed, unsettled, verifier }
+        State {
+            tree,
+            log,
+            sessions,
+            locks,
+            ends,
+            numbers,
+            followed,
+            unconfirmed,
+            unsettled,
+            losses,
+            verifier,
+        }
     }
 }

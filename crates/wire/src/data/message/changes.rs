@@ -32,7 +32,8 @@ impl Request {
         }
     }
 
-    /// What it changes, when it is answered with success. Of what is in a `Granted` the client asks before.
+    /// What it changes, when it is answered with success. Of what is in a `Granted` the client asks before. Destroying
+    /// what has no name is begun again by the home shard's log.
     pub fn changes(&self) -> Change {
         match self {
             Request::Write { ino, .. }
@@ -40,7 +41,6 @@ impl Request {
             | Request::Resize { ino, .. }
             | Request::Allocate { ino, .. } => Change::Object(*ino),
             Request::SetAttr { ino, set } if set.size.is_some() => Change::MetadataAndObjects(*ino),
-            Request::Close { handles } if handles.iter().all(|handle| !handle.write) => Change::None,
             Request::SetAttr { .. }
             | Request::Create { .. }
             | Request::Make { .. }
@@ -49,13 +49,13 @@ impl Request {
             | Request::Rmdir { .. }
             | Request::Rename { .. }
             | Request::Open { write: true, .. }
-            | Request::Close { .. }
-            | Request::Settle { .. }
             | Request::SetXattr { .. }
             | Request::RemoveXattr { .. }
             | Request::ReserveEnd { .. } => Change::Metadata,
-            // Destroying what has no name is begun again by the home shard's log.
-            Request::Destroy { .. }
+            // After a power loss the home asks the fragments how long files are.
+            Request::Close { .. }
+            | Request::Settle { .. }
+            | Request::Destroy { .. }
             | Request::DestroyForGood { .. }
             | Request::Lookup { .. }
             | Request::GetAttr { .. }
@@ -99,6 +99,7 @@ impl Request {
             | Request::FindMeeting
             | Request::NoteMeeting { .. }
             | Request::Granted { .. }
+            | Request::Losses(_)
             | Request::Doubt { .. } => Change::None, // A home shard that loses this doubts all sizes.
         }
     }

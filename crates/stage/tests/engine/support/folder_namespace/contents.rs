@@ -4,13 +4,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use client::{Contents, Names, Operations, RequestId, Result, Survey, Usage};
 use model::{FragmentIndex, Ino};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
-use wire::data::message::AllocateMode;
+use wire::data::message::{AllocateMode, Loss, LostOf};
 use wire::data::{Attr, Time};
 
 use super::{Faults, FolderNamespace, errno};
@@ -111,7 +111,28 @@ impl Operations for FolderNamespace {
         Ok(Usage { capacity: 3_000_000, used: 0, inodes: 0 })
     }
 
+    fn lost_writes(&self) -> Result<Vec<Loss>> {
+        let loss = |ino: &Ino| Loss {
+            number: 1,
+            of: LostOf { ino: *ino, fragment: FragmentIndex(0), verifier: 1 },
+            age_ms: 0,
+            seconds: 0,
+            told: false,
+        };
+        Ok(self.faults.lost_writes.lock().unwrap().iter().map(loss).collect())
+    }
+
     fn unverified(&self) -> Result<Vec<(Ino, FragmentIndex)>> {
         Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, FragmentIndex(0))).collect())
+    }
+}
+
+impl Faults {
+    pub(super) fn due(counter: &AtomicI64) -> Result<()> {
+        let left = counter.load(Ordering::Relaxed);
+        if left > 0 {
+            counter.fetch_sub(1, Ordering::Relaxed);
+        }
+        if left == 0 { Ok(()) } else { Err(Errno::IO) }
     }
 }

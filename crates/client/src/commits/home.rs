@@ -1,0 +1,140 @@
+//! What the home shard hears of losses and of what is left unconfirmed, and what it says of those of others.
+
+use std::collections::BTreeMap;
+
+use model::{FragmentIndex, Ino};
+use rustix::io::Errno;
+use wire::data::Request;
+use wire::data::message::{EVERYTHING, LOSSES_MAX, Loss, LossRequest, NAMES};
+
+use super::{Commits, Doubts, State};
+use crate::failures::Failures;
+use crate::losses::ELSEWHERE;
+
+impl State {
+    /// The home is to hear that the fragment has lost writes to these files, or any.
+    pub(super) fn lost(&mut self, fragment: FragmentIndex, inos: impl IntoIterator<Item = Ino>, any: bool) {
+        let verifier = self.verifiers.get(&fragment).copied().unwrap_or_default();
+        let inos: Vec<Ino> = inos.into_iter().collect();
+        self.told_home.lost(fragment, verifier, &inos, any);
+    }
+}
+
+impl Commits {
+    /// A life of connections to a fragment has begun, and it has this verifier. The home is to know under which this
+    /// client writes where: a new life of the home has forgotten what was said by who had not written yet.
+    pub(super) fn announce(&self, state: &mut State, fragment: FragmentIndex, verifier: u64, is_first: bool) {
+        if is_first {
+            return state.told_home.first_used(fragment, verifier, fragment == self.home);
+        }
+        if fragment == self.home {
+            let others = state.verifiers.iter().filter(|(other, _)| **other != self.home);
+            others.for_each(|(other, verifier)| state.told_home.first_used(*other, *verifier, false));
+        }
+    }
+
+    /// What the home shard is to doubt, if anything.
+    pub fn doubts(&self) -> Option<Doubts> {
+        let doubts = &self.lock().doubts;
+        (*doubts != Doubts::default()).then(|| doubts.clone())
+    }
+
+    /// It was told these.
+    pub fn doubted(&self, told: &Doubts) {
+        self.lock_and(|state| {
+            state.doubts.files.drain(..told.files.len());
+            // There may have been another loss since.
+            state.doubts.all = state.doubts.all.filter(|loss| Some(*loss) != told.all);
+        });
+    }
+
+    /// The home takes part in what follows, or does not.
+    pub fn understood(&self, takes_part: bool) {
+        self.lock_and(|state| state.told_home.understood(takes_part));
+    }
+
+    /// This client goes on with the session of another.
+    pub fn resume(&self) {
+        self.lock_and(|state| state.told_home.resume());
+    }
+
+    /// What the home is to be told next.
+    pub fn news(&self) -> Option<LossRequest> {
+        self.lock().told_home.news()
+    }
+
+    /// It was told this.
+    pub fn delivered(&self, told: &LossRequest) {
+        self.lock_and(|state| state.told_home.delivered(told));
+    }
+
+    /// Whether the home takes part; nobody knows before it was connected.
+    pub fn is_heard(&self) -> bool {
+        self.lock().told_home.is_heard()
+    }
+
+    /// What the home is asked when the file is synced for a handle.
+    pub fn question(&self, ino: Ino) -> Option<Request> {
+        self.lock().told_home.question(ino).map(Request::Losses)
+    }
+
+    /// What the home knows, in answer to that. Whether there may be more.
+    pub fn hear(&self, losses: &[Loss]) -> bool {
+        let mut state = self.lock();
+        let mut names = None;
+        for loss in losses {
+            // What others may have lost of any file concerns here who has something open, as lost names do.
+            let of = if loss.of.ino == EVERYTHING { NAMES } else { loss.of.ino };
+            let has_failed = state.failures.has(of);
+            let is_news = state.told_home.hear(loss, has_failed);
+            if is_news {
+                // Handles that were opened since hear of it only if nobody has.
+                let stamp = Failures::stamp().saturating_sub(loss.age_ms.saturating_mul(1_000_000));
+                let noted = state.failures.failed(of, stamp, Errno::IO.raw_os_error());
+                self.remember(|memory| memory.failed(noted, stamp, Errno::IO.raw_os_error()));
+                names = Some(names.unwrap_or(false) || [EVERYTHING, NAMES].contains(&noted));
+            }
+            if (loss.told || (is_news && of == NAMES)) && state.failures.is_untold(of) {
+                state.failures.told(of, ELSEWHERE, of);
+                self.remember(|memory| memory.told(of, ELSEWHERE));
+            }
+        }
+        losses.iter().for_each(|loss| state.told_home.heard(loss.number));
+        drop(state);
+        names.into_iter().for_each(|names| self.forget(names));
+        losses.len() >= LOSSES_MAX
+    }
+
+    /// For the home, when this client ends: what it was not told yet, and what no sync has confirmed.
+    pub fn last_words(&self) -> Vec<LossRequest> {
+        let state = self.lock();
+        if !state.told_home.is_heard() {
+            return Vec::new();
+        }
+        let mut left: BTreeMap<FragmentIndex, Vec<Ino>> = BTreeMap::new();
+        for (ino, fragment) in state.objects.keys() {
+            left.entry(*fragment).or_default().push(*ino);
+        }
+        if !state.handed.is_empty() {
+            left.entry(self.home).or_default().extend(state.handed.keys());
+        }
+        if state.overflown {
+            for fragment in state.verifiers.keys() {
+                left.entry(*fragment).or_default();
+            }
+        }
+        if state.metadata.is_some() {
+            left.entry(self.home).or_default();
+        }
+        let mut words = state.told_home.all_news();
+        for (fragment, inos) in left {
+            let Some(verifier) = state.verifiers.get(&fragment).copied() else { continue };
+            let (any, names) = (state.overflown, fragment == self.home && state.metadata.is_some());
+            let note =
+                |inos: &[Ino]| LossRequest::Left { fragment, verifier, inos: inos.to_vec(), any, names };
+            words.push(note(&inos[..inos.len().min(LOSSES_MAX)]));
+            words.extend(inos.chunks(LOSSES_MAX).skip(1).map(note));
+        }
+        words
+    }
+}

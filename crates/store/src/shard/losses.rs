@@ -1,0 +1,276 @@
+//! What no fsync had confirmed and was lost, until somebody was told; and what sessions left behind unconfirmed when
+//! they ended. Requests about it are in [`asked`]; what becomes of what was left is [`left`]'s to see.
+//!
+//! ```text
+//! a client tells of a loss, or a fragment has another verifier than what was left there
+//!     -> lost: stages refuse the file, other clients hear of it
+//!   a program was told by an fsync, or an operator takes the file as it is -> told: it may be staged out
+//!   the file is cut off to nothing, or removed                             -> forgotten
+//! a session ends with unconfirmed writes -> left -> the home has the fragments sync them -> forgotten
+//! ```
+//!
+//! **Invariant:** what is known here is in the log. Memory is bounded: what does not fit counts for every file.
+
+mod asked;
+pub(super) mod left;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{FragmentIndex, Ino, SessionId};
+use wire::data::Time;
+use wire::data::message::{EVERYTHING, Loss, LostOf};
+
+use super::record::losses::{INOS_MAX, LossRecord};
+use super::record::{AttrChange, Record};
+
+/// So many losses are told apart.
+const LOST_MAX: usize = 1 << 16;
+
+/// So many files that were left are told apart.
+const LEFT_MAX: usize = 1 << 18;
+
+/// Commit verifiers of fragments.
+pub type Verifiers = BTreeMap<FragmentIndex, u64>;
+
+/// What was lost, and what may be.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    lost: BTreeMap<(Ino, FragmentIndex), Lost>,
+    left: BTreeMap<(FragmentIndex, u64), Left>,
+    /// The files in `left`, all together.
+    left_files: usize,
+    /// The last number that was given to a loss.
+    last: u64,
+    /// Counts what is added to `left`.
+    additions: u64,
+    /// The commit verifiers under which each session that may hold something has written, as far as it has said what
+    /// was lost before.
+    begun: BTreeMap<SessionId, Verifiers>,
+    /// What sessions that hold nothing yet have said: it is logged when they begin.
+    pending: BTreeMap<SessionId, Verifiers>,
+    /// Sessions that may have written something.
+    writing: BTreeSet<SessionId>,
+    /// Those that say what they lost; of others nobody knows.
+    speaking: BTreeSet<SessionId>,
+    /// The home's own verifier, as the log has it.
+    own: Option<(FragmentIndex, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lost {
+    number: u64,
+    verifier: u64,
+    time: Time,
+    told: bool,
+}
+
+/// What ended sessions have written to a fragment under one verifier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// To these files.
+    pub inos: BTreeSet<Ino>,
+    /// To others, too.
+    pub any: bool,
+    /// They have changed names or attributes.
+    pub names: bool,
+    addition: u64,
+}
+
+impl Losses {
+    /// Follows the log. `followed`: the verifiers that others have, as it knows.
+    pub fn apply(&mut self, record: &Record, followed: impl Fn() -> Verifiers) {
+        match record {
+            Record::Losses(record) => self.apply_own(record),
+            Record::Destroyed { ino } => self.forget(*ino),
+            Record::SetAttr { ino, change: AttrChange { size: Some(0), .. } } => self.forget(*ino),
+            Record::Began { session } => {
+                let all = followed().into_iter().chain(self.own).collect();
+                self.begun.insert(*session, all);
+            }
+            Record::Followed { fragment, verifier } => self.begun.values_mut().for_each(|begun| {
+                begun.entry(*fragment).or_insert(*verifier);
+            }),
+            Record::Ended { session } => {
+                self.begun.remove(session);
+                self.pending.remove(session);
+                self.writing.remove(session);
+                self.speaking.remove(session);
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_own(&mut self, record: &LossRecord) {
+        match record {
+            LossRecord::Lost { first, fragment, verifier, time, inos, told } => {
+                for (number, ino) in (*first..).zip(inos) {
+                    let lost = Lost { number, verifier: *verifier, time: *time, told: *told };
+                    self.lose(*ino, *fragment, lost);
+                }
+                self.last = self.last.max((first + inos.len() as u64).saturating_sub(1));
+            }
+            LossRecord::Told { losses } => losses.iter().for_each(|of| {
+                let lost = self.lost.get_mut(&(of.ino, of.fragment));
+                lost.into_iter()
+                    .filter(|lost| lost.verifier == of.verifier)
+                    .for_each(|lost| lost.told = true);
+            }),
+            LossRecord::Left { fragment, verifier, inos, any, names } => {
+                let left = self.leave((*fragment, *verifier), inos, *any);
+                left.names |= names;
+            }
+            LossRecord::Safe { fragment, verifier } => {
+                let safe = self.left.remove(&(*fragment, *verifier));
+                self.left_files -= safe.map_or(0, |left| left.inos.len());
+            }
+            LossRecord::Serves { fragment, verifier } => self.own = Some((*fragment, *verifier)),
+            LossRecord::Heard { session, fragment, verifier } => {
+                if let Some(begun) = self.begun.get_mut(session) {
+                    begun.insert(*fragment, *verifier);
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, ino: Ino, fragment: FragmentIndex, lost: Lost) {
+        if self.lost.len() >= LOST_MAX && !self.lost.contains_key(&(ino, fragment)) {
+            self.lost.retain(|_, lost| !lost.told);
+        }
+        let has_room = self.lost.len() < LOST_MAX || self.lost.contains_key(&(ino, fragment));
+        let ino = if has_room { ino } else { EVERYTHING };
+        let known = self.lost.get(&(ino, fragment)).filter(|known| known.verifier == lost.verifier);
+        // Who tells of it when somebody was told has lost something else, or has nobody who was.
+        if known.is_none_or(|known| known.told) {
+            self.lost.insert((ino, fragment), lost);
+        }
+    }
+
+    fn leave(&mut self, key: (FragmentIndex, u64), inos: &[Ino], any: bool) -> &mut Left {
+        self.additions += 1;
+        let left = self.left.entry(key).or_default();
+        left.addition = self.additions;
+        left.any |= any;
+        for ino in inos {
+            if self.left_files >= LEFT_MAX {
+                left.any = true;
+                break;
+            }
+            self.left_files += usize::from(left.inos.insert(*ino));
+        }
+        left
+    }
+
+    fn forget(&mut self, ino: Ino) {
+        let keys: Vec<_> = self
+            .lost
+            .range((ino, FragmentIndex(0))..=(ino, FragmentIndex(u32::MAX)))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            self.lost.remove(&key);
+        }
+        for left in self.left.values_mut() {
+            self.left_files -= usize::from(left.inos.remove(&ino));
+        }
+    }
+
+    /// What the session said before it began, for the log.
+    pub fn begins(&mut self, session: SessionId) -> Vec<Record> {
+        let pending = self.pending.remove(&session).into_iter().flatten();
+        let heard = |(fragment, verifier)| LossRecord::Heard { session, fragment, verifier };
+        pending.map(heard).map(Record::Losses).collect()
+    }
+
+    /// The session has opened a file for writing.
+    pub fn writes(&mut self, session: SessionId) {
+        self.writing.insert(session);
+    }
+
+    /// Nobody knows which sessions have written.
+    pub fn any_writes(&mut self) {
+        self.writing = self.begun.keys().copied().collect();
+    }
+
+    /// The records that make the same.
+    pub fn snapshot(&self) -> impl Iterator<Item = Record> {
+        let lost = self.lost.iter().map(|((ino, fragment), lost)| LossRecord::Lost {
+            first: lost.number,
+            fragment: *fragment,
+            verifier: lost.verifier,
+            time: lost.time,
+            inos: vec![*ino],
+            told: lost.told,
+        });
+        let left = self.left.iter().flat_map(|((fragment, verifier), left)| {
+            let inos: Vec<Ino> = left.inos.iter().copied().collect();
+            let chunks: Vec<Vec<Ino>> = match inos.is_empty() {
+                true => vec![Vec::new()],
+                false => inos.chunks(INOS_MAX).map(<[Ino]>::to_vec).collect(),
+            };
+            let (fragment, verifier, any, names) = (*fragment, *verifier, left.any, left.names);
+            chunks.into_iter().map(move |inos| LossRecord::Left { fragment, verifier, inos, any, names })
+        });
+        let last = (self.last > 0).then(|| LossRecord::nothing(self.last));
+        lost.chain(left).chain(last).map(Record::Losses)
+    }
+
+    /// The records that tell what sessions have heard, after those that they began with these verifiers.
+    pub fn heard(&self, followed: &Verifiers) -> Vec<Record> {
+        let begun = self.begun.iter().flat_map(|(session, begun)| begun.iter().map(move |of| (*session, of)));
+        let other = begun.filter(|(_, (fragment, verifier))| {
+            let now = followed.get(fragment).copied();
+            now.or_else(|| self.own.filter(|own| own.0 == **fragment).map(|own| own.1)) != Some(**verifier)
+        });
+        let heard = other.map(|(session, (fragment, verifier))| LossRecord::Heard {
+            session,
+            fragment: *fragment,
+            verifier: *verifier,
+        });
+        heard.map(Record::Losses).collect()
+    }
+
+    /// The home's own verifier, which is to be known before sessions begin.
+    pub fn own(&self) -> Option<Record> {
+        self.own.map(|(fragment, verifier)| Record::Losses(LossRecord::Serves { fragment, verifier }))
+    }
+
+    /// The number for the next loss: none that was given out before, also where a power loss took that back.
+    fn next(&self, now: Time) -> u64 {
+        (self.last + 1).max(u64::try_from(now.seconds).unwrap_or(0) << 20)
+    }
+
+    /// Losses with numbers above `after`, in order, `max` of them at most, then those of the file `of`.
+    fn list(&self, after: u64, of: Option<Ino>, max: usize, now: Time) -> Vec<Loss> {
+        // More than there are: this home lost its log's end since.
+        let after = if after > self.last { 0 } else { after };
+        let loss = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| Loss {
+            number: lost.number,
+            of: LostOf { ino: *ino, fragment: *fragment, verifier: lost.verifier },
+            age_ms: u64::try_from(millis(now) - millis(lost.time)).unwrap_or(0),
+            seconds: lost.time.seconds,
+            told: lost.told,
+        };
+        let mut new: Vec<Loss> = self.lost.iter().map(loss).filter(|loss| loss.number > after).collect();
+        new.sort_by_key(|loss| loss.number);
+        new.truncate(max);
+        let asked = of.into_iter().flat_map(|ino| {
+            self.lost.range((ino, FragmentIndex(0))..=(ino, FragmentIndex(u32::MAX))).map(loss)
+        });
+        new.into_iter().chain(asked).collect()
+    }
+
+    /// Those that nobody was told.
+    fn untold(&self) -> Vec<LostOf> {
+        let untold = self.lost.iter().filter(|(_, lost)| !lost.told);
+        let of = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| LostOf {
+            ino: *ino,
+            fragment: *fragment,
+            verifier: lost.verifier,
+        };
+        untold.map(of).collect()
+    }
+}
+
+fn millis(time: Time) -> i64 {
+    time.seconds.saturating_mul(1000).saturating_add(i64::from(time.nanos / 1_000_000))
+}

@@ -1,0 +1,172 @@
+//! What clients tell the home shard of losses, and ask.
+
+use model::{FragmentIndex, Ino, SessionId};
+use rustix::io::Errno;
+use wire::data::Reply;
+use wire::data::message::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, LossRequest, LostOf, NAMES};
+
+use super::super::caller::Caller;
+use super::super::record::Record;
+use super::super::record::losses::{INOS_MAX, LossRecord, ToldOf};
+use super::super::state::State;
+use super::super::{Shard, now, tree};
+use super::left::OWN;
+
+impl Shard {
+    /// A symbolic link's text, or what this shard understands.
+    pub(in super::super) fn read_link(&self, caller: Caller<'_>, ino: Ino) -> Result<Reply, Errno> {
+        if ino == FEATURES {
+            self.lock().losses.speaking.insert(caller.session);
+            return Ok(Reply::Bytes(LOSSES.into()));
+        }
+        match &self.lock().tree.get(ino).ok_or(Errno::STALE)?.body {
+            tree::Body::Symlink(target) => Ok(Reply::Bytes(target.to_vec())),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    pub(in super::super) fn asked_of_losses(
+        &self,
+        caller: Caller<'_>,
+        asked: LossRequest,
+    ) -> Result<Reply, Errno> {
+        // Who works for a user says nothing of files that may be others': it sees to its own.
+        let is_user = caller.is_checked();
+        match asked {
+            LossRequest::Lost { fragment, verifier, inos, any } => {
+                let mut state = self.lock();
+                if !is_user {
+                    state.lose(fragment, verifier, &inos, any)?;
+                }
+                if inos.is_empty() {
+                    state.hear(caller.session, fragment, verifier)?;
+                }
+                drop(state);
+                if !is_user && (any || !inos.is_empty()) {
+                    // Said once. Where it cannot be now, a later sync does.
+                    self.sync_names();
+                }
+            }
+            LossRequest::Told { .. } | LossRequest::Left { .. } if is_user => return Err(Errno::PERM),
+            LossRequest::Told { losses } => self.lock().tell(&losses)?,
+            LossRequest::Left { fragment, verifier, inos, any, names } => {
+                self.lock().leave((fragment, verifier), inos, any, names)?;
+            }
+            LossRequest::List { after, of, look } => {
+                let silent = if look { self.look_at_all(caller.session) } else { Vec::new() };
+                let listed = self.lock().losses.list(after, of, LOSSES_MAX - silent.len(), now());
+                return Ok(Reply::Losses(silent.into_iter().chain(listed).collect()));
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    /// How many losses there are that nobody was told of; one for each fragment of which a session has not said what it
+    /// lost.
+    pub fn untold_losses(&self) -> u64 {
+        let silent = self.look_at_all(OWN);
+        (self.lock().losses.untold().len() + silent.len()) as u64
+    }
+
+    /// Takes files that lost writes as they are. How many losses there were that nobody had been told.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn accept_losses(&self) -> Result<u64, Errno> {
+        let silent = self.look_at_all(OWN);
+        let untold = self.lock().losses.untold();
+        if untold.is_empty() && silent.is_empty() {
+            return Ok(0);
+        }
+        // To confirm something would decide against the copy of a log that may have lost its end.
+        self.check_log().map_err(|(_, error)| crate::errno::errno_of(&error))?;
+        let mut state = self.lock();
+        state.tell(&untold)?;
+        silent.iter().try_for_each(|loss| state.hush(loss.of.fragment, loss.of.verifier))?;
+        drop(state);
+        self.sync_log().map_err(|error| crate::errno::errno_of(&error))?;
+        Ok((untold.len() + silent.len()) as u64)
+    }
+}
+
+impl State {
+    /// The fragment, which has this verifier now, has lost writes to these files, or any.
+    pub(super) fn lose(
+        &mut self,
+        fragment: FragmentIndex,
+        verifier: u64,
+        inos: &[Ino],
+        any: bool,
+    ) -> Result<(), Errno> {
+        let time = now();
+        // One whose name is lost, too, is among what any may be.
+        let is_here = |ino: &Ino| *ino == NAMES || self.tree.get(*ino).is_some();
+        let mut lost: Vec<Ino> = inos.iter().copied().filter(is_here).collect();
+        lost.extend(any.then_some(EVERYTHING));
+        for inos in lost.chunks(INOS_MAX) {
+            let (first, inos) = (self.losses.next(time), inos.to_vec());
+            let lost = LossRecord::Lost { first, fragment, verifier, time, inos, told: false };
+            self.record(None, Record::Losses(lost))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, losses: &[LostOf]) -> Result<(), Errno> {
+        for losses in losses.chunks(INOS_MAX) {
+            let of = |of: &LostOf| ToldOf { ino: of.ino, fragment: of.fragment, verifier: of.verifier };
+            let losses = losses.iter().map(of).collect();
+            self.record(None, Record::Losses(LossRecord::Told { losses }))?;
+        }
+        Ok(())
+    }
+
+    fn leave(
+        &mut self,
+        (fragment, verifier): (FragmentIndex, u64),
+        mut inos: Vec<Ino>,
+        any: bool,
+        names: bool,
+    ) -> Result<(), Errno> {
+        inos.retain(|ino| self.tree.get(*ino).is_some());
+        inos.truncate(INOS_MAX);
+        self.record(None, Record::Losses(LossRecord::Left { fragment, verifier, inos, any, names }))
+    }
+
+    /// The session has said what the fragment lost of it when it got this verifier.
+    fn hear(&mut self, session: SessionId, fragment: FragmentIndex, verifier: u64) -> Result<(), Errno> {
+        match self.losses.begun.get(&session) {
+            Some(begun) if begun.get(&fragment) == Some(&verifier) => Ok(()),
+            Some(_) => self.record(None, Record::Losses(LossRecord::Heard { session, fragment, verifier })),
+            None => {
+                self.losses.pending.entry(session).or_default().insert(fragment, verifier);
+                Ok(())
+            }
+        }
+    }
+
+    /// Nobody waits any more for what sessions say that the fragment lost of them when it got this verifier.
+    fn hush(&mut self, fragment: FragmentIndex, verifier: u64) -> Result<(), Errno> {
+        let sessions: Vec<SessionId> = self.losses.writing.iter().copied().collect();
+        sessions.into_iter().try_for_each(|session| self.hear(session, fragment, verifier))
+    }
+
+    /// The home is this fragment, with this verifier.
+    pub(in super::super) fn serve_as(&mut self, fragment: FragmentIndex, verifier: u64) {
+        if self.losses.own != Some((fragment, verifier)) {
+            // Where the log cannot take it the next start finds it out again.
+            let _logged = self.record(None, Record::Losses(LossRecord::Serves { fragment, verifier }));
+            self.losses.own = Some((fragment, verifier));
+        }
+    }
+
+    /// The session ends without a word: what it wrote may be lost, where a fragment has another verifier than it had
+    /// when the session began.
+    pub(in super::super) fn leave_silently(&mut self, session: SessionId) -> Result<(), Errno> {
+        let begun = self.losses.begun.get(&session).filter(|_| self.losses.writing.contains(&session));
+        begun
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .try_for_each(|place| self.leave(place, Vec::new(), true, true))
+    }
+}

@@ -1,0 +1,270 @@
+//! What sessions left unconfirmed when they ended: the home has it synced, and sees where it was lost before.
+//!
+//! **Invariant:** it is given up only when all of it was synced and the fragment has the commit verifier still that it
+//! had when it was written, or when it is noted as lost.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use model::{FragmentIndex, Ino, SessionId};
+use rustix::io::Errno;
+use wire::data::message::{EVERYTHING, Loss, LostOf, NAMES};
+use wire::data::{Reply, Request};
+
+use super::super::record::Record;
+use super::super::record::losses::LossRecord;
+use super::super::state::State;
+use super::super::{Shard, now};
+use super::{Left, Verifiers};
+use crate::errno::errno_of;
+use crate::objects::Objects;
+use crate::peers::Peers;
+
+/// How often it is looked for what was left.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How often it is looked which commit verifiers the others have, which sessions that end without a word are judged by.
+const LOOKS: u64 = 10;
+
+/// So many files are synced at once: a fragment must answer in time, whatever its disk has to write.
+const BATCH: usize = 16;
+
+/// How long a fragment is asked for its verifier whose connection has just broken.
+const VERIFIER_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long sessions have to say what they lost, when a stage asks: they look every second.
+const SAID_WITHIN: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// By whom this node syncs its own objects, and looks.
+pub(super) const OWN: SessionId = SessionId([0xfc; 16]);
+
+/// The fragments, for as long as the shard is open.
+struct Parts {
+    objects: Arc<Objects>,
+    peers: Arc<Peers>,
+    shard: Weak<Shard>,
+}
+
+impl Parts {
+    fn of(shard: &Arc<Shard>) -> Parts {
+        Parts { objects: shard.objects.clone(), peers: shard.peers.clone(), shard: Arc::downgrade(shard) }
+    }
+
+    fn has(&self, (fragment, then): (FragmentIndex, u64)) -> bool {
+        verifier(&self.objects, &self.peers, fragment) == Some(then)
+    }
+
+    /// Syncs files on a fragment. Those that cannot be.
+    ///
+    /// # Errors
+    /// The fragment does not answer, or the shard is closed.
+    fn sync(&self, fragment: FragmentIndex, inos: &[Ino]) -> Result<Vec<Ino>, Errno> {
+        let mut failed = Vec::new();
+        for batch in inos.chunks(BATCH) {
+            if self.sync_batch(fragment, batch)? {
+                continue;
+            }
+            for ino in batch {
+                if !self.sync_batch(fragment, &[*ino])? {
+                    failed.push(*ino);
+                }
+            }
+        }
+        Ok(failed)
+    }
+
+    fn sync_batch(&self, fragment: FragmentIndex, inos: &[Ino]) -> Result<bool, Errno> {
+        if self.shard.upgrade().is_none_or(|shard| shard.destroyer.is_closed()) {
+            return Err(Errno::IO);
+        }
+        if self.peers.is_self(fragment) {
+            return Ok(self.objects.sync_many(OWN, inos).is_ok());
+        }
+        let request = Request::SyncMany { inos: inos.to_vec() };
+        Ok(!matches!(self.peers.reply(fragment, &request, Duration::ZERO)?, Reply::Failed(_)))
+    }
+
+    /// Syncs all files that have something on a fragment.
+    ///
+    /// # Errors
+    /// As [`Parts::sync`].
+    fn sync_all(&self, fragment: FragmentIndex) -> Result<Vec<Ino>, Errno> {
+        let (mut after, mut failed) = (Ino(0), Vec::new());
+        loop {
+            let page = match self.peers.is_self(fragment) {
+                true => self.objects.page(after).map_err(|error| errno_of(&error))?,
+                false => self.peers.objects(fragment, after)?,
+            };
+            let inos: Vec<Ino> = page.into_iter().map(|(ino, _)| ino).collect();
+            let Some(last) = inos.last() else { return Ok(failed) };
+            after = *last;
+            failed.extend(self.sync(fragment, &inos)?);
+        }
+    }
+}
+
+impl State {
+    /// What any file may have lost, as a session that writes has not said what, while the fragments have these
+    /// verifiers.
+    fn silent(&self, who_asks: SessionId, present: &Verifiers) -> Vec<Loss> {
+        let mut silent = Verifiers::new();
+        for session in self.losses.writing.iter().filter(|session| **session != who_asks) {
+            // One that is there and does not speak of losses never will.
+            if self.sessions.is_connected(*session) && !self.losses.speaking.contains(session) {
+                continue;
+            }
+            let begun = self.losses.begun.get(session).into_iter().flatten();
+            let lost = begun.filter_map(|(fragment, then)| {
+                let now = present.get(fragment)?;
+                (now != then).then_some((*fragment, *now))
+            });
+            silent.extend(lost);
+        }
+        let of = |(fragment, verifier)| LostOf { ino: EVERYTHING, fragment, verifier };
+        let loss = |of| Loss { number: 0, of, age_ms: 0, seconds: now().seconds, told: false };
+        silent.into_iter().map(|one| loss(of(one))).collect()
+    }
+}
+
+/// The commit verifier that a fragment has; `None` while it does not answer.
+fn verifier(objects: &Objects, peers: &Peers, fragment: FragmentIndex) -> Option<u64> {
+    if peers.is_self(fragment) {
+        return Some(objects.verifier());
+    }
+    match peers.reply(fragment, &Request::Verifier, VERIFIER_PATIENCE) {
+        Ok(Reply::Verifier(verifier)) => Some(verifier),
+        _ => None,
+    }
+}
+
+impl Shard {
+    /// Notes what was left where a fragment has another verifier than it had then.
+    pub(super) fn look_at_left(&self) {
+        let fragments: BTreeSet<FragmentIndex> =
+            self.lock().losses.left.keys().map(|(fragment, _)| *fragment).collect();
+        for fragment in fragments {
+            if let Some(verifier) = verifier(&self.objects, &self.peers, fragment)
+                && let Err(errno) = self.lose_left(fragment, verifier)
+            {
+                tracing::error!(%fragment, %errno, "cannot note what a storage node has lost");
+            }
+        }
+    }
+
+    /// As [`Shard::look_at_left`], and looks whether a fragment has lost something of which a session that writes has
+    /// not said yet what; waits a moment for that, and for fragments that do not answer. What any file may have lost
+    /// then, for who asks.
+    pub(super) fn look_at_all(&self, who_asks: SessionId) -> Vec<Loss> {
+        self.look_at_left();
+        let (begun, mut present) = (Instant::now(), Verifiers::new());
+        loop {
+            let missing = self.peers.all().filter(|fragment| !present.contains_key(fragment));
+            let found = missing.filter_map(|one| Some((one, verifier(&self.objects, &self.peers, one)?)));
+            present.extend(found.collect::<Verifiers>());
+            let silent = self.lock().silent(who_asks, &present);
+            let is_known =
+                silent.is_empty() && self.peers.all().all(|fragment| present.contains_key(&fragment));
+            if is_known || begun.elapsed() >= SAID_WITHIN {
+                return silent;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What was left on the fragment under other verifiers than this is lost.
+    fn lose_left(&self, fragment: FragmentIndex, verifier: u64) -> Result<(), Errno> {
+        let mut state = self.lock();
+        let range = (fragment, 0)..=(fragment, u64::MAX);
+        let left: Vec<(u64, Left)> = state
+            .losses
+            .left
+            .range(range)
+            .filter(|((_, then), _)| *then != verifier)
+            .map(|((_, then), left)| (*then, left.clone()))
+            .collect();
+        for (then, Left { inos, any, names, .. }) in left {
+            let names = names && self.peers.is_self(fragment);
+            tracing::error!(
+                node = ?self.peers.name(fragment),
+                files = inos.len(),
+                names,
+                others = any,
+                "the storage node has lost, as by a power loss, what a mount that has ended wrote to it and no fsync \
+                 had confirmed: stages refuse these files, with names=true or others=true all, until somebody takes \
+                 them as they are"
+            );
+            let inos: Vec<Ino> = inos.into_iter().chain(names.then_some(NAMES)).collect();
+            state.lose(fragment, verifier, &inos, any)?;
+            let safe = LossRecord::Safe { fragment, verifier: then };
+            state.record(None, Record::Losses(safe))?;
+        }
+        Ok(())
+    }
+
+    /// Makes names survive, where nothing is wrong with the log: to confirm something would decide against its copy.
+    pub(super) fn sync_names(&self) -> bool {
+        self.check_log().is_ok() && self.sync_log().is_ok()
+    }
+
+    /// What was left on a fragment under this verifier was synced, but for these files.
+    fn is_synced(
+        &self,
+        (fragment, verifier): (FragmentIndex, u64),
+        synced: &Left,
+        failed: &[Ino],
+    ) -> Result<(), Errno> {
+        let mut state = self.lock();
+        state.lose(fragment, verifier, failed, false)?;
+        // What was added meanwhile has another turn.
+        if state.losses.left.get(&(fragment, verifier)).is_some_and(|left| left.addition == synced.addition) {
+            state.record(None, Record::Losses(LossRecord::Safe { fragment, verifier }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sees to what is left, until the shard is closed.
+pub(in super::super) fn start(shard: &Arc<Shard>) {
+    let shard = Arc::downgrade(shard);
+    std::thread::Builder::new()
+        .name("left".into())
+        .spawn(move || {
+            let mut looks = 0..;
+            while looks.next().and_then(|look| see_to(&shard, look % LOOKS == 0)).is_some() {}
+        })
+        .expect("the system has a thread for each namespace");
+}
+
+/// One look; `None` when the shard is gone.
+fn see_to(shard: &Weak<Shard>, others: bool) -> Option<()> {
+    std::thread::sleep(PERIOD);
+    let strong = || shard.upgrade().filter(|shard| !shard.destroyer.is_closed());
+    if others && !strong()?.lock().losses.begun.is_empty() {
+        let peers = strong()?.peers.clone();
+        peers.all().filter(|fragment| !peers.is_self(*fragment)).for_each(|fragment| peers.look(fragment));
+    }
+    let left = strong()?.lock().losses.left.clone();
+    if left.is_empty() {
+        return Some(());
+    }
+    strong()?.look_at_left();
+    let parts = Parts::of(&strong()?);
+    // Not the shard meanwhile: a node that hangs must not keep its files open.
+    for ((fragment, verifier), left) in left {
+        if !parts.has((fragment, verifier)) {
+            continue;
+        }
+        let inos: Vec<Ino> = left.inos.iter().copied().collect();
+        let synced = if left.any { parts.sync_all(fragment) } else { parts.sync(fragment, &inos) };
+        let Ok(failed) = synced else { continue };
+        // Names are this home's, and there with its log.
+        let names = !left.names || !parts.peers.is_self(fragment) || strong()?.sync_names();
+        if names && parts.has((fragment, verifier)) {
+            // Where the log cannot take it, it has another turn.
+            let _logged = strong()?.is_synced((fragment, verifier), &left, &failed);
+        }
+    }
+    Some(())
+}
