@@ -75,6 +75,8 @@ struct State {
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
     overflown: bool,
+    /// A former process of this mount may have written to any file: the home sees to that, too.
+    inherited: bool,
     changes: u64,
     failures: Failures,
     /// Losses that may concern any file.
@@ -82,6 +84,8 @@ struct State {
     doubts: Doubts,
     /// What the home shard is to hear, and says.
     told_home: Losses,
+    /// So many changes there were when the home was told that all are confirmed.
+    told_confirmed: Option<u64>,
 }
 
 /// Files whose sizes the home shard is to ask the fragments for, before it is asked anything else: one of those lost
@@ -113,8 +117,7 @@ impl Commits {
         let is_resumed = !remembered.verifiers.is_empty();
         let state = State {
             verifiers: remembered.verifiers.into_iter().collect(),
-            // Which files it wrote to is not known.
-            overflown: is_resumed,
+            inherited: is_resumed,
             metadata: is_resumed.then_some(0),
             failures: remembered.failures,
             ..State::default()
@@ -125,15 +128,6 @@ impl Commits {
     /// When names are lost, `known` is to hear of it. The first call counts.
     pub fn doubt(&self, known: Arc<Known>) {
         let _set = self.known.set(known);
-    }
-
-    /// Some process before this one has written, nobody knows what, and not synced it: a loss from now on may concern
-    /// any file.
-    pub fn inherit(&self) {
-        self.lock_and(|state| {
-            state.overflown = true;
-            state.metadata = state.metadata.or(Some(0));
-        });
     }
 
     /// Lets `memory` keep everything for a successor from now on. The first call counts.
@@ -164,11 +158,11 @@ impl Commits {
         let written = state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| ino);
         let lost: Vec<Ino> = written.chain(state.handed.keys()).copied().collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
-        let others = state.overflown || has_metadata;
-        let names = (has_metadata && !state.overflown).then_some(NAMES);
-        state.lost(fragment, lost.iter().copied().chain(names), state.overflown);
+        let any = state.overflown || state.inherited;
+        let others = any || has_metadata;
+        state.lost(fragment, lost.iter().copied().chain(has_metadata.then_some(NAMES)), state.overflown);
         if others {
-            self.fail(state, names.unwrap_or(EVERYTHING), Errno::IO);
+            self.fail(state, if any { EVERYTHING } else { NAMES }, Errno::IO);
         }
         for ino in &lost {
             state.objects.remove(&(*ino, fragment));
@@ -177,7 +171,7 @@ impl Commits {
         // The home shard itself doubts them all.
         if fragment != self.home {
             state.doubts.files.extend(&lost);
-            if state.overflown {
+            if any {
                 state.losses += 1;
                 state.doubts.all = Some(state.losses);
             }

@@ -8,6 +8,7 @@
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
+mod aging;
 mod closer;
 mod closing;
 mod commits;

@@ -75,6 +75,11 @@ impl Losses {
         self.resumed = true;
     }
 
+    /// A predecessor may have left writes to any file unconfirmed on this fragment, and names.
+    pub(crate) fn left(&mut self, fragment: FragmentIndex, verifier: u64, names: bool) {
+        self.news.push_back(LossRequest::Left { fragment, verifier, inos: Vec::new(), any: true, names });
+    }
+
     /// A fragment is used for the first time, and the home is to know what this client writes there under. What a
     /// predecessor had written that saw to, or this client does.
     pub(crate) fn first_used(&mut self, fragment: FragmentIndex, verifier: u64, is_home: bool) {

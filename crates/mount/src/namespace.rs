@@ -33,6 +33,7 @@ impl Namespace {
     pub fn new(client: Client, behind: Option<Behind>) -> Namespace {
         let client = client.hold_closes();
         client.look_out_for_losses();
+        client.confirm_with_age();
         if !client.sharing().owns_contents() {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();

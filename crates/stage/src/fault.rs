@@ -15,7 +15,7 @@ use crate::tree::{self, Tree};
 /// What to do about files that lost writes.
 const TAKE_LOST_WRITES: &str = "write it anew (run the job again), or take it as it is: an fsync of it in a \
      mount of the buffer (`sync FILE`) fails once and counts as told, and `forebay fsck TOKEN --repair` takes all such \
-     files; then retry the stage";
+     files (`forebay status` shows the token); then retry the stage";
 
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -114,7 +114,7 @@ impl Known {
                 time(*since)
             ),
             advice: "write everything anew (run the job again), or look at what is there and take it as it is with \
-                     `forebay fsck TOKEN --repair`; then retry the stage"
+                     `forebay fsck TOKEN --repair` (`forebay status` shows the token); then retry the stage"
                 .to_owned(),
         })
     }

@@ -33,10 +33,11 @@ mod upkeep;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use model::{Ino, SessionId, stripe::Layout};
+use model::{Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode};
 use wire::data::{DirEntry, FileKind, Reply, Request, Time};
@@ -78,6 +79,7 @@ pub struct Shard {
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
+    waking: Arc<AtomicBool>,
 }
 
 impl Shard {
@@ -117,6 +119,7 @@ impl Shard {
             state.serve_under(objects.verifier());
         }
         let second = peers.copy().map(|place| Second::new(place.clone(), home, &state.log)).transpose()?;
+        let waking = state.losses.is_any_waking();
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
@@ -127,6 +130,7 @@ impl Shard {
             second,
             destroyer: Destroyer::default(),
             unlocked: Condvar::new(),
+            waking,
         });
         destroy::start(&shard);
         losses::left::start(&shard);
@@ -139,25 +143,8 @@ impl Shard {
     /// Answers one metadata request.
     pub fn handle(&self, caller: Caller<'_>, request: Request) -> Reply {
         let answer = self.permits(caller).and_then(|()| self.answer(caller, request));
+        let answer = answer.and_then(|reply| self.wake(caller.session).map(|()| reply));
         answer.unwrap_or_else(|errno| Reply::Failed(errno.raw_os_error()))
-    }
-
-    /// A connection of this session is there.
-    pub fn connected(&self, session: SessionId) {
-        self.lock().sessions.connected(session);
-    }
-
-    /// This session has lost connections, and begins anew.
-    pub fn fenced(&self, session: SessionId) {
-        self.lock().sessions.keep_answers(session);
-    }
-
-    /// A connection of this session went.
-    pub fn disconnected(&self, session: SessionId) {
-        // A thread that panicked with the lock has left nothing to keep right.
-        if let Ok(mut state) = self.state.lock() {
-            state.sessions.disconnected(session, Instant::now());
-        }
     }
 
     /// The object of a file that it is the whole of, for the kernel to use without us.

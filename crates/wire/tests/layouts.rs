@@ -169,6 +169,7 @@ fn what_is_told_of_losses_and_asked_has_the_bytes_that_it_always_had() {
             Request::Losses(LossRequest::List { after: 300, of: Some(INO), look: true }),
             "3d03ac0201ac82808080804001",
         ),
+        (Request::Losses(LossRequest::Confirmed { again: true }), "3d0401"),
     ]);
     let loss = Loss { number: 300, of, age_ms: 1, seconds: -1, told: true };
     frozen(&[(Reply::Losses(vec![loss]), "1a01ac02ac828080808040c801ac02010101")]);

@@ -6,6 +6,15 @@ use rustix::io::Errno;
 use super::{Commits, NO_HANDLE};
 
 impl Commits {
+    /// Some process before this one has written, nobody knows what, and not synced it: a loss from now on may concern
+    /// any file.
+    pub fn inherit(&self) {
+        self.lock_and(|state| {
+            state.overflown = true;
+            state.metadata = state.metadata.or(Some(0));
+        });
+    }
+
     /// A file was made: what was lost before does not concern it.
     pub fn made(&self, ino: Ino) {
         self.lock_and(|state| state.failures.made(ino));

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::message::{EVERYTHING, LOSSES_MAX, Loss, LossRequest, NAMES};
 
-use super::{Commits, Doubts, State};
+use super::{Commits, Doubts, Moment, State};
 use crate::failures::Failures;
 use crate::losses::ELSEWHERE;
 
@@ -28,9 +28,38 @@ impl Commits {
             return state.told_home.first_used(fragment, verifier, fragment == self.home);
         }
         if fragment == self.home {
+            state.told_confirmed = None;
             let others = state.verifiers.iter().filter(|(other, _)| **other != self.home);
             others.for_each(|(other, verifier)| state.told_home.first_used(*other, *verifier, false));
         }
+    }
+
+    /// That all changes are confirmed, and there were none since `old`, if the home was not told yet: so many there
+    /// were.
+    pub fn all_confirmed(&self, old: Moment) -> Option<u64> {
+        let state = self.lock();
+        let is_old = state.changes <= old.0;
+        let is_all = state.objects.is_empty() && state.handed.is_empty() && state.metadata.is_none();
+        let is_news = state.told_home.is_heard() && state.told_confirmed != Some(state.changes);
+        let has_said_all = !state.overflown && state.told_home.news().is_none();
+        (is_old && is_all && is_news && has_said_all).then_some(state.changes)
+    }
+
+    /// The home was told that these are.
+    pub fn told_confirmed(&self, changes: u64) {
+        self.lock_and(|state| state.told_confirmed = Some(changes));
+    }
+
+    /// Up to `max` files that were changed until `moment`, and not since, and that no sync has confirmed; and whether
+    /// names were.
+    pub fn aged(&self, moment: Moment, max: usize) -> (Vec<Ino>, bool) {
+        let state = self.lock();
+        let is_old = |(key, change): (&(Ino, FragmentIndex), &u64)| (*change <= moment.0).then_some(key.0);
+        let mut inos: Vec<Ino> = state.objects.iter().filter_map(is_old).collect();
+        inos.sort_unstable();
+        inos.dedup();
+        inos.truncate(max);
+        (inos, state.metadata.is_some_and(|change| change <= moment.0))
     }
 
     /// What the home shard is to doubt, if anything.
@@ -53,9 +82,20 @@ impl Commits {
         self.lock_and(|state| state.told_home.understood(takes_part));
     }
 
-    /// This client goes on with the session of another.
+    /// This client goes on with the session of another, which may not have lived to tell what was lost.
     pub fn resume(&self) {
-        self.lock_and(|state| state.told_home.resume());
+        self.lock_and(|state| {
+            state.told_home.resume();
+            for (fragment, verifier) in &state.verifiers {
+                state.told_home.left(*fragment, *verifier, *fragment == self.home);
+            }
+            let untold = state.failures.iter().filter(|(_, failure)| failure.told.is_empty());
+            let untold: Vec<Ino> = untold.map(|(ino, _)| ino).collect();
+            if !untold.is_empty() {
+                let any = untold.contains(&EVERYTHING);
+                state.lost(self.home, untold.into_iter().filter(|ino| *ino != EVERYTHING), any);
+            }
+        });
     }
 
     /// What the home is to be told next.

@@ -1,5 +1,7 @@
 //! What is told of losses.
 
+use wire::data::message::LossRequest;
+
 use super::*;
 
 #[test]
@@ -14,4 +16,20 @@ fn a_loss_of_what_nobody_knows_is_told_though_another_is_being_told() {
     let rest = commits.doubts().expect("the second loss is not told yet");
     commits.doubted(&rest);
     assert_eq!(commits.doubts(), None);
+}
+
+#[test]
+fn a_successor_tells_the_home_what_its_predecessor_did_not_live_to_tell() {
+    let (home, ino) = (0.into(), Ino(7));
+    let mut failures = Failures::default();
+    failures.failed(ino, 100, Errno::IO.raw_os_error());
+    failures.failed(Ino(8), 100, Errno::IO.raw_os_error());
+    failures.told(Ino(8), 99, Ino(8));
+    let verifiers = vec![(home, 10), (1.into(), 20)];
+    let commits = Commits::new(Layout::striped(2), home, Remembered { verifiers, failures });
+    commits.resume();
+    commits.understood(true);
+    let mut told = std::iter::from_fn(|| commits.news().inspect(|news| commits.delivered(news)));
+    let lost = LossRequest::Lost { fragment: home, verifier: 10, inos: vec![ino], any: false };
+    assert!(told.any(|news| news == lost));
 }

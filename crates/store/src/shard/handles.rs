@@ -63,7 +63,6 @@ impl Shard {
         // Under the same lock: somebody may take the name away at once, and what nobody has open is destroyed.
         if let Reply::Inode(InodeReply { attr, .. }) = &reply {
             state.sessions.open_by(caller.session, caller.id, attr.ino, true);
-            state.losses.writes(caller.session);
         }
         Ok(reply)
     }
@@ -104,12 +103,12 @@ impl Shard {
         if write && (!inode.live || left_live) && !self.measures_itself() {
             state.record(None, Record::Opened { ino })?;
         }
+        if write {
+            state.writes(caller.session)?;
+        }
         let reply = self.inode_reply(state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
         state.sessions.open_by(caller.session, caller.id, ino, write);
-        if write {
-            state.losses.writes(caller.session);
-        }
         if write && left_live {
             state.sessions.size_unknown(ino);
         }
@@ -138,6 +137,9 @@ impl Shard {
         let unwritten = |ino: &Ino| was_ended && !state.sessions.is_written(*ino);
         let unwritten: HashSet<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
         let before = state.sessions.reclaim(caller.session, &opens);
+        if opens.iter().any(|(_, _, writers)| *writers > 0) {
+            state.writes(caller.session)?;
+        }
         for (ino, _, writers) in &opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
             let is_doubted = state.tree.is_settled(*ino) || unwritten.contains(ino);
@@ -165,6 +167,7 @@ impl Shard {
                 let epoch = self.close_file(&mut state, caller, handle);
                 unknown.extend(epoch.map(|epoch| (handle.ino, epoch)));
             }
+            state.losses.closes(caller.session);
             state.sessions.answer_handles(caller.session, caller.id, Outcome::Done);
         }
         drop(state);

@@ -102,6 +102,24 @@ impl Shard {
         Ok(Reply::Done)
     }
 
+    /// A connection of this session is there.
+    pub fn connected(&self, session: SessionId) {
+        self.lock().sessions.connected(session);
+    }
+
+    /// This session has lost connections, and begins anew.
+    pub fn fenced(&self, session: SessionId) {
+        self.lock().sessions.keep_answers(session);
+    }
+
+    /// A connection of this session went.
+    pub fn disconnected(&self, session: SessionId) {
+        // A thread that panicked with the lock has left nothing to keep right.
+        if let Ok(mut state) = self.state.lock() {
+            state.sessions.disconnected(session, Instant::now());
+        }
+    }
+
     /// The session says that it ends.
     pub(super) fn goodbye(&self, caller: Caller<'_>) -> Reply {
         let mut state = self.lock();

@@ -13,8 +13,13 @@
 
 mod asked;
 pub(super) mod left;
+mod quiet;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use model::{FragmentIndex, Ino, SessionId};
 use wire::data::Time;
@@ -48,8 +53,15 @@ pub struct Losses {
     begun: BTreeMap<SessionId, Verifiers>,
     /// What sessions that hold nothing yet have said: it is logged when they begin.
     pending: BTreeMap<SessionId, Verifiers>,
-    /// Sessions that may have written something.
+    /// Sessions that may have written something that no sync has confirmed.
     writing: BTreeSet<SessionId>,
+    /// Those that have said that all is confirmed, once, and have opened, closed and changed nothing since.
+    confirming: BTreeSet<SessionId>,
+    /// Those that have said so twice, and have opened and changed nothing since: in the log, as this node may lose its
+    /// power together with the client.
+    quiet: BTreeSet<SessionId>,
+    /// Those of whom a power loss could still take back that they are quiet no more; whether there are any.
+    waking: (BTreeSet<SessionId>, Arc<AtomicBool>),
     /// Those that say what they lost; of others nobody knows.
     speaking: BTreeSet<SessionId>,
     /// The home's own verifier, as the log has it.
@@ -94,6 +106,9 @@ impl Losses {
                 self.begun.remove(session);
                 self.pending.remove(session);
                 self.writing.remove(session);
+                self.confirming.remove(session);
+                self.quiet.remove(session);
+                self.waking.0.remove(session);
                 self.speaking.remove(session);
             }
             _ => {}
@@ -129,6 +144,11 @@ impl Losses {
                     begun.insert(*fragment, *verifier);
                 }
             }
+            LossRecord::Quiet { session } => {
+                self.writing.remove(session);
+                self.quiet.insert(*session);
+            }
+            LossRecord::Busy { session } => drop(self.quiet.remove(session)),
         }
     }
 
@@ -181,14 +201,14 @@ impl Losses {
         pending.map(heard).map(Record::Losses).collect()
     }
 
-    /// The session has opened a file for writing.
-    pub fn writes(&mut self, session: SessionId) {
-        self.writing.insert(session);
+    /// The session has closed a file, and may have written to it before.
+    pub fn closes(&mut self, session: SessionId) {
+        self.confirming.remove(&session);
     }
 
-    /// Nobody knows which sessions have written.
+    /// Nobody knows which of those that are not quiet have written.
     pub fn any_writes(&mut self) {
-        self.writing = self.begun.keys().copied().collect();
+        self.writing = self.begun.keys().filter(|session| !self.quiet.contains(session)).copied().collect();
     }
 
     /// The records that make the same.
@@ -226,7 +246,8 @@ impl Losses {
             fragment: *fragment,
             verifier: *verifier,
         });
-        heard.map(Record::Losses).collect()
+        let quiet = self.quiet.iter().map(|session| LossRecord::Quiet { session: *session });
+        heard.chain(quiet).map(Record::Losses).collect()
     }
 
     /// The home's own verifier, which is to be known before sessions begin.
@@ -257,17 +278,6 @@ impl Losses {
             self.lost.range((ino, FragmentIndex(0))..=(ino, FragmentIndex(u32::MAX))).map(loss)
         });
         new.into_iter().chain(asked).collect()
-    }
-
-    /// Those that nobody was told.
-    fn untold(&self) -> Vec<LostOf> {
-        let untold = self.lost.iter().filter(|(_, lost)| !lost.told);
-        let of = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| LostOf {
-            ino: *ino,
-            fragment: *fragment,
-            verifier: lost.verifier,
-        };
-        untold.map(of).collect()
     }
 }
 

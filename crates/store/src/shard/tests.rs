@@ -6,6 +6,7 @@ mod meant;
 mod upkeep;
 mod users;
 
+use model::SessionId;
 use proptest::prelude::*;
 use wire::data::{Creator, ROOT, SetAttr, Time, message::ClosedHandle, message::XattrMode};
 
@@ -219,9 +220,8 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     use wire::data::LockKind::Exclusive;
     let mut home = Home::new();
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
-    let ino = inode(home.ask(create)).unwrap();
+    let (ino, other) = (inode(home.ask(create)).unwrap(), |id| Caller::new(SessionId([4; 16]), id));
     assert_eq!(home.ask(lock(ino, Exclusive)), Reply::Done);
-    let other = |id| Caller::new(SessionId([4; 16]), id);
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(other(1), lock(ino, Exclusive)), FAILED(Errno::INPROGRESS));
     let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };

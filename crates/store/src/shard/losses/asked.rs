@@ -11,6 +11,7 @@ use super::super::record::losses::{INOS_MAX, LossRecord, ToldOf};
 use super::super::state::State;
 use super::super::{Shard, now, tree};
 use super::left::OWN;
+use super::{Losses, Lost};
 
 impl Shard {
     /// A symbolic link's text, or what this shard understands.
@@ -52,6 +53,9 @@ impl Shard {
             LossRequest::Left { fragment, verifier, inos, any, names } => {
                 self.lock().leave((fragment, verifier), inos, any, names)?;
             }
+            LossRequest::Confirmed { again } => {
+                return self.confirmed(caller, again).map(Reply::Truth);
+            }
             LossRequest::List { after, of, look } => {
                 let silent = if look { self.look_at_all(caller.session) } else { Vec::new() };
                 let listed = self.lock().losses.list(after, of, LOSSES_MAX - silent.len(), now());
@@ -86,6 +90,19 @@ impl Shard {
         drop(state);
         self.sync_log().map_err(|error| crate::errno::errno_of(&error))?;
         Ok((untold.len() + silent.len()) as u64)
+    }
+}
+
+impl Losses {
+    /// Those that nobody was told.
+    pub(super) fn untold(&self) -> Vec<LostOf> {
+        let untold = self.lost.iter().filter(|(_, lost)| !lost.told);
+        let of = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| LostOf {
+            ino: *ino,
+            fragment: *fragment,
+            verifier: lost.verifier,
+        };
+        untold.map(of).collect()
     }
 }
 

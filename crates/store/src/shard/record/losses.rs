@@ -25,6 +25,10 @@ pub enum LossRecord {
     Serves { fragment: FragmentIndex, verifier: u64 },
     /// The session has told all that the fragment lost of it when it got this verifier.
     Heard { session: SessionId, fragment: FragmentIndex, verifier: u64 },
+    /// Everything that the session wrote was confirmed.
+    Quiet { session: SessionId },
+    /// It may write again.
+    Busy { session: SessionId },
 }
 
 /// Which loss, on disk: the wire's type and the disk's evolve apart.

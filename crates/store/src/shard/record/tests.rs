@@ -178,6 +178,8 @@ fn what_is_known_of_losses_has_the_bytes_that_it_always_had() {
         LossRecord::Safe { fragment, verifier },
         LossRecord::Serves { fragment, verifier },
         LossRecord::Heard { session, fragment, verifier },
+        LossRecord::Quiet { session },
+        LossRecord::Busy { session },
     ];
     let bytes = [
         "017369787465656e206279746573212121ac021d00ac02c801ac02010502ac828080808040810101",
@@ -186,6 +188,8 @@ fn what_is_known_of_losses_has_the_bytes_that_it_always_had() {
         "017369787465656e206279746573212121ac021d03c801ac02",
         "017369787465656e206279746573212121ac021d04c801ac02",
         "017369787465656e206279746573212121ac021d057369787465656e206279746573212121c801ac02",
+        "017369787465656e206279746573212121ac021d067369787465656e206279746573212121",
+        "017369787465656e206279746573212121ac021d077369787465656e206279746573212121",
     ];
     let records: Vec<_> = all.into_iter().map(Record::Losses).zip(bytes).collect();
     frozen(&records);

@@ -30,6 +30,12 @@ impl Sessions {
         self.sessions.get(&session).is_some_and(|session| session.connections > 0)
     }
 
+    /// Whether this session has any file open for writing.
+    pub fn is_writing(&self, session: SessionId) -> bool {
+        let opens = self.sessions.get(&session).into_iter().flat_map(|session| session.opens.values());
+        opens.into_iter().any(|(_, writers)| *writers > 0)
+    }
+
     /// Whether this session has it open for writing.
     pub fn writes(&self, session: SessionId, ino: Ino) -> bool {
         self.handles(session, ino).is_some_and(|(_, writers)| writers > 0)

@@ -9,6 +9,8 @@ use wire::data::hello::{Key, Refusal, welcome};
 use wire::data::{Connection, FileLock, LockKind, Stream};
 use wire::node::StorageAddress;
 
+use std::time::Instant;
+
 use super::*;
 
 const DEAD: SessionId = SessionId([4; 16]);

@@ -67,6 +67,14 @@ pub enum LossRequest {
         /// First it is looked whether something was lost of what ended sessions left.
         look: bool,
     },
+    /// Syncs have confirmed everything that this session wrote, and it has no file open for writing: should it end
+    /// without a word, nothing of it is lost. Said twice: the second time (`again`) it counts, if the home was asked to
+    /// open, close or change nothing in between, and what was written before that is still confirmed. Answer:
+    /// [`super::Reply::Truth`], whether that is so.
+    Confirmed {
+        /// The second time.
+        again: bool,
+    },
 }
 
 /// Which loss.

@@ -1,0 +1,76 @@
+//! Confirming what no program does: what was written is synced when it is as old as the pages that a kernel writes back
+//! by itself, so that a power loss takes half a minute of a job at most, and the home knows of whom it takes nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::Ino;
+use wire::data::message::LossRequest;
+use wire::data::{Reply, Request};
+
+use super::commits::Moment;
+use super::{Client, Result};
+
+/// How old: Linux's `dirty_expire_centisecs`.
+const AGE: Duration = Duration::from_secs(30);
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// So many files are synced at once.
+const BATCH: usize = 64;
+
+impl Client {
+    /// Syncs what is old, and tells the home when all is confirmed, from a thread of its own that ends with the client.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    pub fn confirm_with_age(self: &Arc<Client>) {
+        let weak = Arc::downgrade(self);
+        let mut moments = VecDeque::new();
+        std::thread::Builder::new()
+            .name("aging".into())
+            .spawn(move || {
+                while let Some(client) = weak.upgrade() {
+                    // A node that is away is asked again.
+                    let _later = client.confirm_what_is_old(&mut moments);
+                    drop(client);
+                    std::thread::sleep(PERIOD);
+                }
+            })
+            .expect("the system has a thread for syncs");
+    }
+
+    fn confirm_what_is_old(&self, moments: &mut VecDeque<(Instant, Moment)>) -> Result<()> {
+        let (commits, now) = (self.nodes.commits(), Instant::now());
+        moments.push_back((now, commits.moment()));
+        let is_old = |(then, _): &(Instant, Moment)| now.duration_since(*then) >= AGE;
+        let mut old = None;
+        while moments.front().is_some_and(is_old) {
+            old = moments.pop_front();
+        }
+        let Some((_, old)) = old else { return Ok(()) };
+        loop {
+            let (inos, names) = commits.aged(old, BATCH);
+            if inos.is_empty() && !names {
+                return self.say_confirmed(old);
+            }
+            let sync = |ino: Ino| self.layout.fragments_of(ino).map(move |at| (at, Request::Sync { ino }));
+            self.sync_all(&inos, inos.iter().copied().flat_map(sync).collect())?;
+        }
+    }
+
+    /// Where nothing was changed since then. Twice, as nothing may have been written in between.
+    fn say_confirmed(&self, old: Moment) -> Result<()> {
+        let commits = self.nodes.commits();
+        let Some(changes) = commits.all_confirmed(old) else { return Ok(()) };
+        let say = |again| self.ask(self.home, &Request::Losses(LossRequest::Confirmed { again }), &[]);
+        if say(false)? == Reply::Truth(true)
+            && commits.all_confirmed(old) == Some(changes)
+            && say(true)? == Reply::Truth(true)
+        {
+            commits.told_confirmed(changes);
+        }
+        Ok(())
+    }
+}

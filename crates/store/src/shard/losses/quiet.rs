@@ -1,0 +1,83 @@
+//! Sessions of which everything is confirmed: should one end without a word, nothing of it is lost.
+//!
+//! **Invariant:** before a session that was quiet is answered a request that lets it write, a power loss can no longer
+//! take back that it is quiet no more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::SessionId;
+use rustix::io::Errno;
+
+use super::super::record::Record;
+use super::super::record::losses::LossRecord;
+use super::super::state::State;
+use super::super::{Shard, caller::Caller};
+use super::Losses;
+use crate::errno::errno_of;
+
+impl Losses {
+    /// Whether any session is quiet no more that a power loss would make quiet again.
+    pub fn is_any_waking(&self) -> Arc<AtomicBool> {
+        self.waking.1.clone()
+    }
+}
+
+impl State {
+    /// The session is about to open a file for writing, or to change something.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn writes(&mut self, session: SessionId) -> Result<(), Errno> {
+        if self.losses.quiet.contains(&session) {
+            self.record(None, Record::Losses(LossRecord::Busy { session }))?;
+            self.losses.waking.0.insert(session);
+            self.losses.waking.1.store(true, Ordering::Release);
+        }
+        self.losses.writing.insert(session);
+        self.losses.confirming.remove(&session);
+        Ok(())
+    }
+
+    /// The session says that all is confirmed, perhaps again. Whether that counts, or may when it is said again.
+    fn confirms(&mut self, session: SessionId, again: bool) -> Result<bool, Errno> {
+        if self.sessions.is_writing(session) {
+            return Ok(false);
+        }
+        if !again {
+            self.losses.confirming.insert(session);
+            return Ok(true);
+        }
+        let counts = self.losses.confirming.remove(&session);
+        if counts && self.losses.begun.contains_key(&session) {
+            self.record(None, Record::Losses(LossRecord::Quiet { session }))?;
+        }
+        Ok(counts)
+    }
+}
+
+impl Shard {
+    pub(super) fn confirmed(&self, caller: Caller<'_>, again: bool) -> Result<bool, Errno> {
+        let counts = self.lock().confirms(caller.session, again)?;
+        if counts && again {
+            // Where it cannot be synced, a power loss takes it back.
+            self.sync_names();
+        }
+        Ok(counts)
+    }
+
+    /// Before the session is answered.
+    ///
+    /// # Errors
+    /// The errno of the log's sync.
+    pub(in super::super) fn wake(&self, session: SessionId) -> Result<(), Errno> {
+        if !self.waking.load(Ordering::Acquire) || !self.lock().losses.waking.0.contains(&session) {
+            return Ok(());
+        }
+        self.sync_log().map_err(|error| errno_of(&error))?;
+        let waking = &mut self.lock().losses.waking;
+        waking.0.remove(&session);
+        waking.1.store(!waking.0.is_empty(), Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! What a compacted log knows of losses.
+
+use super::super::record::losses::ToldOf;
+use super::*;
+
+const SESSION: SessionId = SessionId([1; 16]);
+
+/// All that matters of it.
+fn known(losses: &Losses) -> impl PartialEq + std::fmt::Debug {
+    let left = losses.left.iter().map(|(place, left)| (*place, left.inos.clone(), left.any, left.names));
+    let left: Vec<_> = left.collect();
+    (losses.lost.clone(), left, losses.left_files, losses.last, losses.begun.clone(), losses.quiet.clone())
+}
+
+/// What two sessions and three fragments make known.
+fn records() -> [Record; 10] {
+    let (one, two, session) = (FragmentIndex(1), FragmentIndex(2), SESSION);
+    let (time, quiet) = (Time { seconds: 7, nanos: 0 }, SessionId([2; 16]));
+    let inos = vec![Ino(7), Ino(8), EVERYTHING];
+    let lost = LossRecord::Lost { first: 40, fragment: one, verifier: 11, time, inos, told: false };
+    let left = |fragment, verifier, inos, any, names| {
+        Record::Losses(LossRecord::Left { fragment, verifier, inos, any, names })
+    };
+    [
+        Record::Losses(LossRecord::Serves { fragment: FragmentIndex(0), verifier: 5 }),
+        Record::Began { session },
+        Record::Began { session: quiet },
+        Record::Losses(LossRecord::Heard { session, fragment: one, verifier: 11 }),
+        Record::Losses(lost),
+        Record::Losses(LossRecord::Told {
+            losses: vec![ToldOf { ino: Ino(7), fragment: one, verifier: 11 }],
+        }),
+        left(one, 11, vec![Ino(9)], false, true),
+        left(two, 20, vec![], true, false),
+        Record::Destroyed { ino: Ino(8) },
+        Record::Losses(LossRecord::Quiet { session: quiet }),
+    ]
+}
+
+#[test]
+fn a_log_that_was_replaced_says_the_same() {
+    let followed = || Verifiers::from([(FragmentIndex(1), 10)]);
+    let mut before = Losses::default();
+    records().iter().for_each(|record| before.apply(record, followed));
+    let heard = before.heard(&followed());
+    let began = records().into_iter().filter(|record| matches!(record, Record::Began { .. }));
+    let replaced = before.own().into_iter().chain(began).chain(heard);
+    let replaced: Vec<Record> = replaced.chain(before.snapshot()).collect();
+    let mut after = Losses::default();
+    replaced.iter().for_each(|record| after.apply(record, followed));
+    assert_eq!(known(&after), known(&before));
+    assert_eq!(before.untold().len(), 1, "of 7 somebody was told, and 8 is gone: {before:?}");
+}
