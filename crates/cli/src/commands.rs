@@ -65,7 +65,7 @@ impl Context {
     }
 
     /// The session `token`.
-    pub fn session(&self, token: &str) -> Session<'_> {
+    pub fn session(&self, token: &Token) -> Session<'_> {
         Session {
             service: &self.service,
             output: &self.output,
@@ -78,7 +78,7 @@ impl Context {
     ///
     /// # Errors
     /// There is no such session.
-    pub async fn known(&self, token: &str) -> Result<SessionStatus, Failure> {
+    pub async fn known(&self, token: &Token) -> Result<SessionStatus, Failure> {
         self.session(token).status_if_known().await?.ok_or_else(|| Failure::no_buffer(token))
     }
 
@@ -86,7 +86,7 @@ impl Context {
     ///
     /// # Errors
     /// Nobody knows whether it left any: its record cannot be read.
-    pub async fn end_leftover(&self, token: &str) -> Result<(), Failure> {
+    pub async fn end_leftover(&self, token: &Token) -> Result<(), Failure> {
         let Some(record) = self.records.read(token)? else { return Ok(()) };
         let known = self.session(token).status_if_known().await?;
         if known.is_some_and(|known| !record.is_of(&known)) {
@@ -101,13 +101,13 @@ impl Context {
     }
 }
 
-/// Checks a token that the user typed: it becomes part of file names and of requests.
+/// The token that the user typed: it becomes part of file names and of requests.
 ///
 /// # Errors
 /// It cannot be one.
-pub fn checked_token(token: &str) -> Result<&str, Failure> {
+pub fn checked_token(token: &str) -> Result<Token, Failure> {
     let refused = |_| Failure::usage(format!("invalid token `{token}`"), "`forebay status` lists the tokens");
-    token.parse::<Token>().map(|_| token).map_err(refused)
+    token.parse().map_err(refused)
 }
 
 /// Runs a command to the process's exit status, and says why where it failed.

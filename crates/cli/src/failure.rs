@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::Token;
 use wire::control::{ApiError, Blame, ErrorCode};
 
 use crate::exit_code::ExitCode;
@@ -58,7 +59,7 @@ impl Failure {
     }
 
     /// The user named a buffer that there is not.
-    pub fn no_buffer(token: &str) -> Failure {
+    pub fn no_buffer(token: &Token) -> Failure {
         Failure::no_input(
             format!("there is no buffer {token}"),
             "`forebay status` lists those that there are",

@@ -87,8 +87,8 @@ fn environment(
     let mut variables: Vec<(String, OsString)> =
         paths.variables.iter().map(|(name, value)| (name.clone(), value.into())).collect();
     let mut add = |name: &str, value: OsString| variables.push((name.to_owned(), value));
-    add("SLURM_JOB_ID", record.token.clone().into());
-    add("SLURM_JOBID", record.token.clone().into());
+    add("SLURM_JOB_ID", record.token.as_str().into());
+    add("SLURM_JOBID", record.token.as_str().into());
     add("SLURM_JOB_NAME", record.script.job_name.clone().into());
     add("SLURM_JOB_USER", record.script.user.clone().into());
     add("SLURM_JOB_UID", identity::owner().uid.to_string().into());
@@ -100,7 +100,7 @@ fn environment(
     // These two mark the job's processes for `Group::alive`, and let `forebay status` in the script find its own
     // buffer.
     add("FOREBAY_DIR", state_folder.into());
-    add("FOREBAY_TOKEN", record.token.clone().into());
+    add("FOREBAY_TOKEN", record.token.as_str().into());
     add("PATH", search_path);
     // Open MPI takes a SLURM_JOB_ID for a real allocation and looks for the rest of Slurm: keep it from that.
     for framework in ["OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"] {
@@ -111,12 +111,14 @@ fn environment(
 
 #[cfg(test)]
 mod tests {
+    use model::Token;
+
     use super::*;
     use crate::fixtures;
     use std::collections::HashMap;
 
     fn record() -> RunRecord {
-        RunRecord::new("7".into(), fixtures::session().script, "/home/u".into())
+        RunRecord::new(Token::literal("7"), fixtures::session().script, "/home/u".into())
     }
 
     #[test]

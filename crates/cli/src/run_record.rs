@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::lock::{FolderLock, LockError};
 use disk::Room;
+use model::Token;
 use serde::{Deserialize, Serialize};
 use wire::control::{Script, VolumeKind};
 
@@ -49,7 +50,7 @@ pub struct RunRecord {
     /// The format's version.
     pub schema: u32,
     /// The session.
-    pub token: String,
+    pub token: Token,
     /// When control registered the session, as it said when that was set up; `None`: it was not yet, or an older
     /// release noted nothing. See [`RunRecord::is_of`].
     #[serde(default)]
@@ -78,7 +79,7 @@ pub struct RunRecord {
 
 impl RunRecord {
     /// A record of a script that has not been started.
-    pub fn new(token: String, script: Script, submit_folder: PathBuf) -> RunRecord {
+    pub fn new(token: Token, script: Script, submit_folder: PathBuf) -> RunRecord {
         RunRecord {
             schema: SCHEMA,
             token,
@@ -145,7 +146,7 @@ impl Records {
     ///
     /// # Errors
     /// `Busy` at once where a living `forebay` has it.
-    pub fn lock(&self, token: &str) -> Result<RunLock, Failure> {
+    pub fn lock(&self, token: &Token) -> Result<RunLock, Failure> {
         let path = self.folder.join(format!("{token}.lock"));
         match self.exclusive(&path) {
             Ok(lock) => Ok(RunLock { _lock: lock }),
@@ -175,7 +176,7 @@ impl Records {
     }
 
     /// Whether a living `forebay` works on `token`. Makes no lock file.
-    pub fn is_live(&self, token: &str) -> bool {
+    pub fn is_live(&self, token: &Token) -> bool {
         disk::exists(&self.folder.join(format!("{token}.lock"))).unwrap_or(true)
             && matches!(self.lock(token), Err(Failure::Refused { exit: ExitCode::Busy, .. }))
     }
@@ -184,7 +185,7 @@ impl Records {
     ///
     /// # Errors
     /// It cannot be read or understood: nobody knows how far its job is.
-    pub fn read(&self, token: &str) -> Result<Option<RunRecord>, Failure> {
+    pub fn read(&self, token: &Token) -> Result<Option<RunRecord>, Failure> {
         let path = self.record_path(token);
         let text = disk::read(&path).map_err(|e| Failure::local("read", &path, &e))?;
         let Some(text) = text else { return Ok(None) };
@@ -220,7 +221,7 @@ impl Records {
     }
 
     /// Forgets a session that is no more.
-    pub fn remove(&self, lock: RunLock, token: &str) {
+    pub fn remove(&self, lock: RunLock, token: &Token) {
         for kind in ["json", "new", "script", "lock"] {
             // What stays behind says nothing wrong: the session that it names is torn down.
             let _ = std::fs::remove_file(self.folder.join(format!("{token}.{kind}")));
@@ -238,16 +239,16 @@ impl Records {
         for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             if let Some(token) = name.to_str().and_then(|name| name.strip_suffix(".json")) {
-                found.extend(self.read(token)?);
+                found.extend(self.read(&Token::unchecked(token))?);
             }
         }
         // Tokens are numbers that grow: the longer one is the newer.
-        found.sort_by(|a, b| (b.token.len(), &b.token).cmp(&(a.token.len(), &a.token)));
+        found.sort_by(|a, b| (b.token.as_str().len(), &b.token).cmp(&(a.token.as_str().len(), &a.token)));
         Ok(found)
     }
 
     /// Where the record of `token` is.
-    pub fn record_path(&self, token: &str) -> PathBuf {
+    pub fn record_path(&self, token: &Token) -> PathBuf {
         self.folder.join(format!("{token}.json"))
     }
 }

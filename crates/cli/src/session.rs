@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use model::Token;
 use model::phase::{Direction, Phase, StageState};
 use serde::Serialize;
 use wire::control::{
@@ -32,7 +33,7 @@ pub struct Session<'a> {
     /// The user's wish to stop.
     pub interrupts: &'a Interrupts,
     /// Its token.
-    pub token: String,
+    pub token: Token,
 }
 
 /// How a stage-in or stage-out ended.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::Token;
 use model::phase::{Direction, Function, StageState};
 use serde::Serialize;
 use wire::control::{ApiError, SessionStatus, StageStatus};
@@ -120,7 +121,7 @@ impl Ending {
     }
 
     /// Commands that go on from here, where the buffer is kept. That of a job is released with the job.
-    fn commands(&self, token: &str, is_of_job: bool) -> Vec<String> {
+    fn commands(&self, token: &Token, is_of_job: bool) -> Vec<String> {
         let words: &[&str] = match self {
             Ending::Completed | Ending::StageInFailed(_) => &["rm"],
             Ending::StageOutFailed(_) => &["stage retry", "rm"],
@@ -134,7 +135,7 @@ impl Ending {
 
 impl Summary {
     /// The summary of the run of session `token`.
-    pub fn new(token: &str, ending: &Ending, told: &Told, output: &Output) -> Summary {
+    pub fn new(token: &Token, ending: &Ending, told: &Told, output: &Output) -> Summary {
         let status = told.status.as_ref();
         let exit = told.job.map(|(exit, _)| exit);
         let instance = status.and_then(|status| status.instance.as_ref());
@@ -142,7 +143,7 @@ impl Summary {
         let commands = if told.kept.is_some() { ending.commands(token, of_job) } else { vec![] };
         Summary {
             schema: SCHEMA,
-            token: Some(token.to_owned()),
+            token: Some(token.to_string()),
             job_name: status.map(|status| status.script.job_name.clone()),
             script: status.map(|status| status.script.path.display().to_string()),
             outcome: ending.outcome(exit),
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn a_failed_stage_out_shows_what_is_kept_and_how_to_retry() {
         let ending = Ending::StageOutFailed(fixtures::refusal());
-        let text = Summary::new("3", &ending, &told(0), &output()).text();
+        let text = Summary::new(&Token::literal("3"), &ending, &told(0), &output()).text();
         let expected = "\
 forebay: session 3 (stars): stage out failed, job exit status 0
   set up           150 ms
@@ -355,7 +356,7 @@ forebay: session 3 (stars): stage out failed, job exit status 0
             |path: &str| Remark { path: path.into(), text: "attribute user.a cannot be kept".into() };
         notes.remarks = ["/pfs/a", "/pfs/b", "/pfs/c", "/pfs/d"].map(remark).to_vec();
         notes.remarks_total = 120;
-        let text = Summary::new("3", &Ending::Completed, &told, &output()).text();
+        let text = Summary::new(&Token::literal("3"), &Ending::Completed, &told, &output()).text();
         assert!(text.contains("      remark: /pfs/a: attribute user.a cannot be kept\n"), "{text}");
         assert!(!text.contains("/pfs/d"), "{text}");
         assert!(text.contains("      and 117 more remarks; --json has up to 100\n"), "{text}");
@@ -365,7 +366,7 @@ forebay: session 3 (stars): stage out failed, job exit status 0
     fn advised_commands_repeat_the_folder() {
         let output = Output::new(false, Some("/scratch/b".into()));
         let ending = Ending::StageOutFailed(fixtures::refusal());
-        let text = Summary::new("3", &ending, &told(0), &output).text();
+        let text = Summary::new(&Token::literal("3"), &ending, &told(0), &output).text();
         assert!(text.contains("forebay stage retry 3 --dir /scratch/b"), "{text}");
     }
 
@@ -383,9 +384,8 @@ forebay: session 3 (stars): stage out failed, job exit status 0
     #[test]
     fn programs_read_the_same_facts() {
         let mut told = Told { kept: None, ..told(0) };
-        let session = told.status.as_mut().unwrap();
-        session.stages[1].state = StageState::Complete;
-        let summary = Summary::new("3", &Ending::Completed, &told, &output());
+        told.status.as_mut().unwrap().stages[1].state = StageState::Complete;
+        let summary = Summary::new(&Token::literal("3"), &Ending::Completed, &told, &output());
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["schema"], 1);
         assert_eq!(json["outcome"], "completed");

@@ -105,7 +105,7 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
 pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
     let token = checked_token(&arguments.token)?;
-    let known: SessionStatus = control.get(&session_path(token, ""))?;
+    let known: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
     if known.is_of_job() && !arguments.force {
         return Err(Failure::Refused {
             exit: ExitCode::Busy,
@@ -117,10 +117,10 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
         output.note(&owed);
     }
     if known.busy.is_some() {
-        control.post::<_, Value>(&session_path(token, "/cancel"), &json!({}))?;
+        control.post::<_, Value>(&session_path(token.as_str(), "/cancel"), &json!({}))?;
     }
     let hurry = Teardown { hurry: true };
-    let reply: TeardownReply = control.post(&session_path(token, "/teardown"), &hurry)?;
+    let reply: TeardownReply = control.post(&session_path(token.as_str(), "/teardown"), &hurry)?;
     if let Some(why) = reply.kept {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::control::session_path;
+use model::Token;
 use serde::Serialize;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
@@ -34,9 +35,9 @@ pub async fn scrub(arguments: &Scrub, output: &Output, dir: Option<PathBuf>) -> 
     let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
-    let scrubbed = scrub_own(&context, token, spec).await;
+    let scrubbed = scrub_own(&context, &token, spec).await;
     context.service.stop_if_started().await;
-    told(token, &scrubbed?, None, output)
+    told(&token, &scrubbed?, None, output)
 }
 
 /// Scrubs and compares, likewise.
@@ -47,16 +48,16 @@ pub async fn fsck(arguments: &Fsck, output: &Output, dir: Option<PathBuf>) -> Re
     let token = checked_token(&arguments.token)?;
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
-    let scrubbed = scrub_own(&context, token, ScrubSpec::default()).await;
+    let scrubbed = scrub_own(&context, &token, ScrubSpec::default()).await;
     let spec = FsckSpec { repair: arguments.repair };
-    let compared = context.service.post::<_, FsckReport>(&session_path(token, "/fsck"), &spec).await;
+    let compared = context.service.post::<_, FsckReport>(&session_path(token.as_str(), "/fsck"), &spec).await;
     context.service.stop_if_started().await;
-    told(token, &scrubbed?, Some(&compared?), output)
+    told(&token, &scrubbed?, Some(&compared?), output)
 }
 
-async fn scrub_own(context: &Context, token: &str, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
+async fn scrub_own(context: &Context, token: &Token, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
     context.known(token).await?;
-    let path = session_path(token, "/scrub");
+    let path = session_path(token.as_str(), "/scrub");
     let mut status: ScrubStatus = context.service.post(&path, &spec).await?;
     while status.running || !status.begun {
         tokio::time::sleep(AGAIN).await;
@@ -75,7 +76,7 @@ async fn scrub_own(context: &Context, token: &str, spec: ScrubSpec) -> Result<Sc
 /// As [`scrub`].
 pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> {
     let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
-    told(token, &scrub_cluster(&Control::of_cluster(output), token, spec)?, None, output)
+    told(&token, &scrub_cluster(&Control::of_cluster(output), &token, spec)?, None, output)
 }
 
 /// The same on a cluster.
@@ -85,14 +86,14 @@ pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> 
 pub fn cluster_fsck(arguments: &Fsck, output: &Output) -> Result<u8, Failure> {
     let token = checked_token(&arguments.token)?;
     let control = Control::of_cluster(output);
-    let scrubbed = scrub_cluster(&control, token, ScrubSpec::default())?;
+    let scrubbed = scrub_cluster(&control, &token, ScrubSpec::default())?;
     let spec = FsckSpec { repair: arguments.repair };
-    let compared: FsckReport = control.post(&session_path(token, "/fsck"), &spec)?;
-    told(token, &scrubbed, Some(&compared), output)
+    let compared: FsckReport = control.post(&session_path(token.as_str(), "/fsck"), &spec)?;
+    told(&token, &scrubbed, Some(&compared), output)
 }
 
-fn scrub_cluster(control: &Control, token: &str, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
-    let path = session_path(token, "/scrub");
+fn scrub_cluster(control: &Control, token: &Token, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
+    let path = session_path(token.as_str(), "/scrub");
     let start = || control.post::<_, ScrubStatus>(&path, &spec);
     let mut status = start()?;
     while status.running || !status.begun {
@@ -113,7 +114,12 @@ fn spec(arguments: &Scrub) -> Result<ScrubSpec, Failure> {
 }
 
 /// Says what was found; damage is a failure.
-fn told(token: &str, scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Result<u8, Failure> {
+fn told(
+    token: &Token,
+    scrub: &ScrubStatus,
+    fsck: Option<&FsckReport>,
+    output: &Output,
+) -> Result<u8, Failure> {
     let unseen = unseen(scrub, fsck);
     if output.json() {
         output.object(&Findings { scrub, fsck });
@@ -140,7 +146,7 @@ fn told(token: &str, scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Ou
 
 /// What nobody can tell of is a failure until somebody takes it as it is.
 fn doubt(
-    token: &str,
+    token: &Token,
     scrub: &ScrubStatus,
     fsck: Option<&FsckReport>,
     output: &Output,

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use model::Token;
 use model::phase::Phase;
 use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
 
@@ -38,7 +39,8 @@ pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Re
 
 async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
     let Some(token) = &arguments.token else { return mount_new(context, arguments, path).await };
-    let _lock = context.records.lock(checked_token(token)?)?;
+    let token = &checked_token(token)?;
+    let _lock = context.records.lock(token)?;
     let status = context.known(token).await?;
     // Control says of a function that is called again that it is done; who types the command again has mistaken the
     // place.
@@ -60,6 +62,7 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
         context.output.note(&format!("forebay: note: {note}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
+    let token = checked_token(&token)?;
     let setup = Setup {
         owner,
         script,
@@ -69,7 +72,7 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
         capacity: None,
         hosts: Vec::new(),
     };
-    match set_up_and_mount(context, checked_token(&token)?, &setup, (path, arguments.shared)).await {
+    match set_up_and_mount(context, &token, &setup, (path, arguments.shared)).await {
         Ok(status) => Ok(status),
         Err(failure) => {
             // Nothing was ever in it.
@@ -83,7 +86,7 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
 
 async fn set_up_and_mount(
     context: &Context,
-    token: &str,
+    token: &Token,
     setup: &Setup,
     (path, shared): (&Path, bool),
 ) -> Result<u8, Failure> {
@@ -93,7 +96,7 @@ async fn set_up_and_mount(
     pre_run(context, token, shared, path).await
 }
 
-async fn pre_run(context: &Context, token: &str, shared: bool, path: &Path) -> Result<u8, Failure> {
+async fn pre_run(context: &Context, token: &Token, shared: bool, path: &Path) -> Result<u8, Failure> {
     let status = context
         .session(token)
         .pre_run(&PreRun { mountpoint: Some(path.into()), shared, ..PreRun::default() })

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::Token;
 use model::phase::{Direction, StageState};
 use wire::control::SessionStatus;
 
@@ -24,24 +25,24 @@ const REPORTED: Duration = Duration::from_millis(700);
 pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     let token = checked_token(&arguments.token)?;
     let context = Context::open(output, dir)?;
-    let lock = context.records.lock(token)?;
+    let lock = context.records.lock(&token)?;
     context.service.ensure_up().await?;
-    let removed = remove(&context, token, arguments.force).await;
+    let removed = remove(&context, &token, arguments.force).await;
     if let Ok(Some(line)) = &removed {
         context.output.say(line);
     }
     if removed.is_ok() {
-        context.records.remove(lock, token);
+        context.records.remove(lock, &token);
     }
     context.service.stop_if_idle().await;
     match removed? {
         Some(_) => Ok(ExitCode::Success.number()),
-        None => Err(Failure::no_buffer(token)),
+        None => Err(Failure::no_buffer(&token)),
     }
 }
 
 /// What was destroyed, in one line; `None` where there was nothing.
-async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<String>, Failure> {
+async fn remove(context: &Context, token: &Token, force: bool) -> Result<Option<String>, Failure> {
     let session = context.session(token);
     // Only nodes that have reported can say how much is destroyed.
     context.service.status().await?;
@@ -126,7 +127,7 @@ fn left(context: &Context, status: &SessionStatus) -> Vec<PathBuf> {
 }
 
 /// What is left of a buffer that control has forgotten.
-fn given_up(token: &str, left: &[PathBuf]) -> String {
+fn given_up(token: &Token, left: &[PathBuf]) -> String {
     let left: Vec<String> = left.iter().map(|part| part.display().to_string()).collect();
     let left = left.join(" ");
     format!(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Token;
 use wire::control::{JobProcess, JobSummary, NewToken};
 
 use super::{Context, checked_token};
@@ -58,7 +59,8 @@ async fn register(
         notes.push(format!("#SBATCH options without meaning here are ignored: {names}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let lock = context.records.lock(checked_token(&token)?)?;
+    let token = checked_token(&token)?;
+    let lock = context.records.lock(&token)?;
     let record = RunRecord {
         arguments: arguments.arguments,
         ntasks: submission.ntasks,
@@ -80,7 +82,7 @@ async fn live(context: &Context, lock: RunLock, record: RunRecord, notes: Vec<St
 }
 
 /// Prints the summary; the result is the process's exit status.
-pub fn conclude(context: &Context, token: &str, ending: &Ending, life: &Life<'_>) -> u8 {
+pub fn conclude(context: &Context, token: &Token, ending: &Ending, life: &Life<'_>) -> u8 {
     let summary = Summary::new(token, ending, life.told(), &context.output);
     if let Ending::Failed(failure) = ending {
         context.output.note(&failure.shown());
@@ -98,7 +100,7 @@ async fn resume(token: Option<&str>, output: &Output, dir: Option<PathBuf>) -> R
     preflight::can_mount()?;
     let context = Context::open(output, dir)?;
     let token = match token {
-        Some(token) => checked_token(token)?.to_owned(),
+        Some(token) => checked_token(token)?,
         None => newest(&context)?,
     };
     let lock = context.records.lock(&token)?;
@@ -108,7 +110,7 @@ async fn resume(token: Option<&str>, output: &Output, dir: Option<PathBuf>) -> R
     ended
 }
 
-async fn resume_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
+async fn resume_locked(context: &Context, token: &Token, lock: RunLock) -> Result<u8, Failure> {
     let Some(mut record) = context.records.read(token)? else {
         context.records.remove(lock, token);
         return Err(Failure::no_input(
@@ -149,7 +151,7 @@ async fn resume_locked(context: &Context, token: &str, lock: RunLock) -> Result<
 }
 
 /// The newest run that nobody works on.
-fn newest(context: &Context) -> Result<String, Failure> {
+fn newest(context: &Context) -> Result<Token, Failure> {
     let records = context.records.all()?;
     if let Some(record) = records.iter().find(|record| !context.records.is_live(&record.token)) {
         return Ok(record.token.clone());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::Token;
 use model::phase::Phase;
 use wire::control::SessionStatus;
 
@@ -32,7 +33,7 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
             "`forebay status` lists the mounted ones",
         ));
     };
-    let token = &session.token;
+    let token = &Token::unchecked(&session.token);
     // A running script's mount is its own.
     let _lock = context.records.lock(token)?;
     if !arguments.force {

@@ -40,6 +40,8 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
+    use model::Token;
+
     use super::*;
     use crate::exit_code::JobExit;
     use crate::fixtures;
@@ -48,7 +50,7 @@ mod tests {
     fn a_record_is_never_taken_for_that_of_a_later_session_of_its_token() {
         let known = fixtures::session();
         let ended = Job::Ended { exit: JobExit::Status(0), elapsed_ms: 5 };
-        let new = || RunRecord::new("3".into(), known.script.clone(), "/a".into());
+        let new = || RunRecord::new(Token::literal("3"), known.script.clone(), "/a".into());
         let of = |created| RunRecord { session_created_unix: Some(created), job: ended.clone(), ..new() };
         assert!(of(known.created_unix).is_of(&known));
         assert!(

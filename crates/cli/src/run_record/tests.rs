@@ -17,14 +17,14 @@ fn a_record_comes_back_as_it_was_written_and_the_newest_is_first() {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(folder.path()).unwrap();
     for token in ["9", "10", "2"] {
-        let mut record = RunRecord::new(token.into(), script(), "/a".into());
+        let mut record = RunRecord::new(Token::literal(token), script(), "/a".into());
         record.job = Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 };
-        records.write(&records.lock(token).unwrap(), &record).unwrap();
+        records.write(&records.lock(&record.token).unwrap(), &record).unwrap();
     }
-    let tokens: Vec<String> = records.all().unwrap().into_iter().map(|record| record.token).collect();
+    let tokens: Vec<Token> = records.all().unwrap().into_iter().map(|record| record.token).collect();
     assert_eq!(tokens, ["10", "9", "2"]);
     assert_eq!(
-        records.read("9").unwrap().unwrap().job,
+        records.read(&Token::literal("9")).unwrap().unwrap().job,
         Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 }
     );
 }
@@ -33,12 +33,12 @@ fn a_record_comes_back_as_it_was_written_and_the_newest_is_first() {
 fn a_session_that_is_being_run_is_refused_with_the_process_that_runs_it() {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(folder.path()).unwrap();
-    let held = records.lock("3").unwrap();
-    let refused = records.lock("3").unwrap_err();
+    let held = records.lock(&Token::literal("3")).unwrap();
+    let refused = records.lock(&Token::literal("3")).unwrap_err();
     assert!(refused.to_string().contains(&format!("process {}", std::process::id())));
-    assert!(records.is_live("3"));
-    records.remove(held, "3");
-    assert!(!records.is_live("3"));
+    assert!(records.is_live(&Token::literal("3")));
+    records.remove(held, &Token::literal("3"));
+    assert!(!records.is_live(&Token::literal("3")));
     assert!(!disk::exists(&folder.path().join("run/3.lock")).unwrap());
 }
 
@@ -54,16 +54,16 @@ fn on_a_full_disk_the_end_of_a_job_is_noted_and_its_buffer_can_be_removed() {
     }
     let noted = std::panic::catch_unwind(|| {
         let records = Records::open(folder.path()).unwrap();
-        let lock = records.lock("5").unwrap();
-        let mut record = RunRecord::new("5".into(), script(), "/a".into());
+        let lock = records.lock(&Token::literal("5")).unwrap();
+        let mut record = RunRecord::new(Token::literal("5"), script(), "/a".into());
         records.write(&lock, &record).unwrap();
         // As its job does that fills the buffer.
         std::fs::write(folder.path().join("data"), vec![1; 4 << 20]).unwrap_err();
         // As `forebay umount` and `rm` do, of a buffer that was mounted by hand.
-        drop(records.lock("6").unwrap());
+        drop(records.lock(&Token::literal("6")).unwrap());
         record.job = Job::Ended { exit: JobExit::Status(0), elapsed_ms: 5 };
         records.write(&lock, &record).unwrap();
-        assert_eq!(records.read("5").unwrap().unwrap().job, record.job);
+        assert_eq!(records.read(&Token::literal("5")).unwrap().unwrap().job, record.job);
     });
     let _ = std::process::Command::new("umount").arg(folder.path()).status();
     noted.unwrap();
@@ -73,9 +73,9 @@ fn on_a_full_disk_the_end_of_a_job_is_noted_and_its_buffer_can_be_removed() {
 fn a_half_written_record_does_not_replace_the_whole_one() {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(folder.path()).unwrap();
-    let lock = records.lock("4").unwrap();
-    records.write(&lock, &RunRecord::new("4".into(), script(), "/a".into())).unwrap();
+    let lock = records.lock(&Token::literal("4")).unwrap();
+    records.write(&lock, &RunRecord::new(Token::literal("4"), script(), "/a".into())).unwrap();
     std::fs::write(folder.path().join("run/4.new"), "{\"tok").unwrap();
-    assert_eq!(records.read("4").unwrap().unwrap().script, script());
+    assert_eq!(records.read(&Token::literal("4")).unwrap().unwrap().script, script());
     assert_eq!(records.all().unwrap().len(), 1);
 }

@@ -2,6 +2,7 @@
 //! aside is released. A job's session is left to the job's end.
 
 use api::control::session_path;
+use model::Token;
 use model::phase::{Direction, Function, Phase, StageState};
 use serde_json::json;
 use wire::control::{Change, SessionStatus, StageStatus, Teardown, TeardownReply};
@@ -22,18 +23,18 @@ use crate::summary::Summary;
 /// There is no such buffer, it has nothing that could be staged out, or control refuses.
 pub async fn retry(token: &str, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
-    checked_token(token)?;
-    let status: SessionStatus = control.get(&session_path(token, ""))?;
+    let token = checked_token(token)?;
+    let status: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
     if let Some(refusal) = refusal(&status) {
         return Err(refusal);
     }
     if status.persistent.is_some() && status.quarantined.is_none() {
         // What is in it is its owner's until it is destroyed: only what was asked for and failed is done again.
-        let common = Common { token: Some(token.to_owned()), wait: true, json: output.json() };
+        let common = Common { token: Some(token.to_string()), wait: true, json: output.json() };
         let which = Which { path: None, common };
         return super::change(&Client::Cluster(control), &which, Change::Retry, output).await;
     }
-    stage_out(&control, token, output)
+    stage_out(&control, &token, output)
 }
 
 /// Why nothing of it is to be staged out; control would say of some of these that all is out.
@@ -66,8 +67,8 @@ fn refusal(status: &SessionStatus) -> Option<Failure> {
     ))
 }
 
-fn stage_out(control: &Control, token: &str, output: &Output) -> Result<u8, Failure> {
-    let path = |function| session_path(token, function);
+fn stage_out(control: &Control, token: &Token, output: &Output) -> Result<u8, Failure> {
+    let path = |function| session_path(token.as_str(), function);
     let done: SessionStatus = match control.post(&path("/data_out"), &json!({})) {
         Ok(done) => done,
         Err(Failure::Api(error)) => {
@@ -103,7 +104,7 @@ fn stage_out(control: &Control, token: &str, output: &Output) -> Result<u8, Fail
 }
 
 /// Prints the summary; the result is the process's exit status.
-fn summed_up(token: &str, ending: &Ending, told: &Told, output: &Output) -> u8 {
+fn summed_up(token: &Token, ending: &Ending, told: &Told, output: &Output) -> u8 {
     let summary = Summary::new(token, ending, told, output);
     output.say(&summary.text());
     if output.json() {

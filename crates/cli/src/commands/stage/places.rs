@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use api::control::session_path;
 use api::mounted::{Mounted, absolute};
 use model::Ino;
+use model::Token;
 use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_line};
 use model::phase::{AccessMode, Direction, StageKind};
 use wire::control::{Place, SessionStatus, StagePair, StageScope};
@@ -187,12 +188,12 @@ async fn locate(client: &Client, path: &Path, token: Option<&str>) -> Result<Loc
 /// A path as directives have it.
 async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
     let token = match arguments::token(token) {
-        Some(token) => checked_token(&token)?.to_owned(),
+        Some(token) => checked_token(&token)?,
         None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
     };
     let (persistent, access_mode) = (path.root.buffer.persistent().map(str::to_owned), path.root.access_mode);
     // Where it is mounted here, a folder can be told from a file.
-    let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
+    let place = Place::Session { token: token.to_string(), persistent: persistent.clone(), access_mode };
     let mounted = mountpoint(client, &token, persistent.as_deref(), access_mode).await;
     let here = mounted.map(|root| root.join(&path.path));
     let asked = here.clone();
@@ -204,11 +205,11 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> 
 
 async fn mountpoint(
     client: &Client,
-    token: &str,
+    token: &Token,
     persistent: Option<&str>,
     access_mode: AccessMode,
 ) -> Option<PathBuf> {
-    let status: SessionStatus = client.get(&session_path(token, "")).await.ok()?;
+    let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await.ok()?;
     let is_it = |mount: &wire::control::ActivationStatus| {
         mount.access_mode == access_mode && mount.persistent.as_deref() == persistent && mount.mounted
     };
@@ -217,11 +218,12 @@ async fn mountpoint(
 
 /// A session's own namespace: the striped one, where it has one.
 async fn of_session(client: &Client, token: &str) -> Result<Place, Failure> {
-    let status: SessionStatus = client.get(&session_path(checked_token(token)?, "")).await?;
+    let token = checked_token(token)?;
+    let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await?;
     let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());
     let access_mode = own.unwrap_or(AccessMode::Striped);
-    Ok(Place::Session { token: token.to_owned(), persistent, access_mode })
+    Ok(Place::Session { token: token.to_string(), persistent, access_mode })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use model::Token;
 use model::phase::{Direction, Phase};
 use wire::control::{Change, StageStatus};
 
@@ -23,21 +24,22 @@ use crate::session::Staged;
 /// There is no such buffer, or another process works on it.
 pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     let context = Context::open(output, dir)?;
-    let lock = context.records.lock(checked_token(token)?)?;
+    let token = checked_token(token)?;
+    let lock = context.records.lock(&token)?;
     context.service.ensure_up().await?;
-    let ended = retry_locked(&context, token, lock).await;
+    let ended = retry_locked(&context, &token, lock).await;
     if !matches!(ended, Ok(None)) {
         context.service.stop_if_idle().await;
     }
     match ended? {
         Some(exit) => Ok(exit),
-        None => on_demand(Client::Own(Box::new(context)), token, output).await,
+        None => on_demand(Client::Own(Box::new(context)), &token, output).await,
     }
 }
 
 /// Only what was asked for and failed is done again.
-async fn on_demand(client: Client, token: &str, output: &Output) -> Result<u8, Failure> {
-    let common = Common { token: Some(token.to_owned()), wait: true, json: output.json() };
+async fn on_demand(client: Client, token: &Token, output: &Output) -> Result<u8, Failure> {
+    let common = Common { token: Some(token.to_string()), wait: true, json: output.json() };
     let which = Which { path: None, common };
     let ended = super::change(&client, &which, Change::Retry, output).await;
     client.close().await;
@@ -50,7 +52,7 @@ fn is_of_job(stage: &StageStatus) -> bool {
 }
 
 /// Half of a job's results would be called complete.
-fn not_ended(context: &Context, token: &str) -> Failure {
+fn not_ended(context: &Context, token: &Token) -> Failure {
     Failure::no_input(
         format!(
             "the job of buffer {token} was interrupted and has not ended, so its results are not complete"
@@ -63,7 +65,7 @@ fn not_ended(context: &Context, token: &str) -> Failure {
 }
 
 /// `None`: there was no job.
-async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<Option<u8>, Failure> {
+async fn retry_locked(context: &Context, token: &Token, lock: RunLock) -> Result<Option<u8>, Failure> {
     // Of a service that cannot say, the record must survive: it alone knows how the job ended.
     let Some(status) = context.session(token).status_if_known().await? else {
         context.records.remove(lock, token);
@@ -95,14 +97,14 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<O
         return stage_in(context, token, status.phase).await.map(Some);
     }
     let record = record.unwrap_or_else(|| {
-        RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
+        RunRecord::new(token.clone(), status.script.clone(), status.script.workdir.clone())
     });
     let life = Life::new(context.session(token), &context.records, lock, record);
     Ok(Some(finish(context, token, life).await))
 }
 
 /// What follows a job.
-async fn finish(context: &Context, token: &str, mut life: Life<'_>) -> u8 {
+async fn finish(context: &Context, token: &Token, mut life: Life<'_>) -> u8 {
     let ending = life.finish().await;
     let job = conclude(context, token, &ending, &life);
     // The job's status was reported when it ended; here the question is whether its results are out.
@@ -114,7 +116,7 @@ async fn finish(context: &Context, token: &str, mut life: Life<'_>) -> u8 {
 }
 
 /// The job has not run, so there is nothing to stage out yet.
-async fn stage_in(context: &Context, token: &str, phase: Phase) -> Result<u8, Failure> {
+async fn stage_in(context: &Context, token: &Token, phase: Phase) -> Result<u8, Failure> {
     let resume = context.output.command(&format!("run --resume {token}"));
     let nothing_out = || {
         Failure::no_input(format!("the job of buffer {token} has not run"), format!("run it with `{resume}`"))
