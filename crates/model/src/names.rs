@@ -27,6 +27,9 @@ macro_rules! names {
         pub struct $name(String);
 
         impl $name {
+            /// So many characters it has at most.
+            pub const LEN_MAX: usize = $length;
+
             /// As it is: it is looked up only, or was parsed before.
             pub fn unchecked(text: impl Into<String>) -> $name {
                 $name(text.into())
@@ -47,7 +50,7 @@ macro_rules! names {
             /// It is not.
             pub fn check(&self) -> Result<(), Misspelt> {
                 let fits = |c: char| c.is_ascii_alphanumeric() || $marks.contains(c);
-                let is_one = !self.0.is_empty() && self.0.len() <= $length && self.0.chars().all(fits);
+                let is_one = !self.0.is_empty() && self.0.len() <= $name::LEN_MAX && self.0.chars().all(fits);
                 if is_one { Ok(()) } else { Err(Misspelt) }
             }
 

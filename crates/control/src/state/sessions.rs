@@ -1,5 +1,6 @@
 //! Table `sessions`: tokens, their scripts, and how far they have come.
 
+use model::Token;
 use model::phase::{Function, Phase};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use wire::control::{ApiError, Owner, Script};
@@ -126,14 +127,17 @@ fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
     Ok(handle)
 }
 
-/// Quarantines the session: its token becomes `TOKEN-WORD-N`, which is replied.
+/// Quarantines the session: its token becomes `TOKEN-WORD-N`, which is replied; of a long one, its beginning.
 ///
 /// # Errors
 /// The database's.
 pub(crate) fn quarantine(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
     let mut renamed = String::new();
     for n in 1.. {
-        renamed = format!("{token}-{word}-{n}");
+        let end = format!("-{word}-{n}");
+        let kept = token.len().min(Token::LEN_MAX.saturating_sub(end.len()));
+        // Tokens are ASCII.
+        renamed = format!("{}{end}", token.get(..kept).unwrap_or_default());
         if find(tx, &renamed)?.is_none() {
             break;
         }

@@ -1,5 +1,6 @@
 //! The database over its schemas.
 
+use model::Token;
 use model::directive::Behaviour;
 use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind, StageState};
 use wire::control::{Owner, StageDue, StageNotes, StageProgress, StageStatus};
@@ -40,6 +41,19 @@ fn what_the_first_schema_holds_is_there_in_the_newest() {
     assert_eq!(transfers::of_script(&tx, "7").unwrap().len(), 1);
     let renamed = sessions::quarantine(&tx, "7", "old").unwrap();
     assert_eq!(instances::find(&tx, &renamed).unwrap().unwrap().nodes.len(), 2, "all follows the token");
+}
+
+#[test]
+fn a_session_with_the_longest_name_can_be_quarantined_and_has_a_token_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, token) = (dir.path().join("control.db"), "a".repeat(Token::LEN_MAX));
+    let row = "1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]'";
+    older(&path, 1, &format!("INSERT INTO sessions VALUES ('{token}', 1, {row})"));
+    Database::open(&path).unwrap();
+    let mut connection = Connection::open(&path).unwrap();
+    let tx = connection.transaction().unwrap();
+    let renamed = sessions::quarantine(&tx, &token, "old").unwrap();
+    assert!(renamed.ends_with("a-old-1") && renamed.parse::<Token>().is_ok(), "{renamed}");
 }
 
 #[test]
