@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -247,14 +248,15 @@ fn a_mirror_is_filled_beside_files_that_are_written_all_the_time() {
     let client = cluster.client();
     let ino = make(&client, "busy");
     let target = cluster.target.clone();
-    let ends = AtomicBool::new(false);
+    let (ends, opened) = (AtomicBool::new(false), Barrier::new(9));
     await_whole(&cluster, "before");
     std::thread::scope(|scope| {
         for worker in 0..8 {
-            let (target, ends) = (&target, &ends);
+            let (target, ends, opened) = (&target, &ends, &opened);
             scope.spawn(move || {
                 let client = Client::connect(target).unwrap();
                 client.open(ino, true).unwrap();
+                opened.wait();
                 // Overlapping halves of one stripe, which the first node has.
                 let bytes = pattern(40 << 10, worker);
                 while !ends.load(Ordering::Relaxed) {
@@ -263,6 +265,7 @@ fn a_mirror_is_filled_beside_files_that_are_written_all_the_time() {
                 client.close(ino, true).unwrap();
             });
         }
+        opened.wait();
         cluster.lose_power(1);
         let begun = Instant::now();
         let is_whole = |n| mirror_of(&cluster, n).is_some_and(|mirror| mirror.whole);

@@ -60,8 +60,11 @@ pub struct Losses {
     /// Those that have said so twice, and have opened and changed nothing since: in the log, as this node may lose its
     /// power together with the client.
     quiet: BTreeSet<SessionId>,
-    /// Those of whom a power loss could still take back that they are quiet no more; whether there are any.
+    /// Those of whom a power loss could still take back that they are there and not quiet, and that were not answered
+    /// yet; whether there are any.
     waking: (BTreeSet<SessionId>, Arc<AtomicBool>),
+    /// Those of whom no power loss can, as far as this node knows since it was started.
+    awake: BTreeSet<SessionId>,
     /// Those that say what they lost; of others nobody knows.
     speaking: BTreeSet<SessionId>,
     /// The home's own verifier, as the log has it.
@@ -109,6 +112,7 @@ impl Losses {
                 self.confirming.remove(session);
                 self.quiet.remove(session);
                 self.waking.0.remove(session);
+                self.awake.remove(session);
                 self.speaking.remove(session);
             }
             _ => {}

@@ -107,12 +107,11 @@ impl Parts {
 
 impl State {
     /// What any file may have lost, as a session that writes has not said what, while the fragments have these
-    /// verifiers.
-    fn silent(&self, who_asks: SessionId, present: &Verifiers) -> Vec<Loss> {
+    /// verifiers. `at_last`: who is connected, and does not speak of losses yet, never will.
+    fn silent(&self, who_asks: SessionId, present: &Verifiers, at_last: bool) -> Vec<Loss> {
         let mut silent = Verifiers::new();
         for session in self.losses.writing.iter().filter(|session| **session != who_asks) {
-            // One that is there and does not speak of losses never will.
-            if self.sessions.is_connected(*session) && !self.losses.speaking.contains(session) {
+            if at_last && self.sessions.is_connected(*session) && !self.losses.speaking.contains(session) {
                 continue;
             }
             let begun = self.losses.begun.get(session).into_iter().flatten();
@@ -163,10 +162,11 @@ impl Shard {
             let missing = self.peers.all().filter(|fragment| !present.contains_key(fragment));
             let found = missing.filter_map(|one| Some((one, verifier(&self.objects, &self.peers, one)?)));
             present.extend(found.collect::<Verifiers>());
-            let silent = self.lock().silent(who_asks, &present);
+            let at_last = begun.elapsed() >= SAID_WITHIN;
+            let silent = self.lock().silent(who_asks, &present, at_last);
             let is_known =
                 silent.is_empty() && self.peers.all().all(|fragment| present.contains_key(&fragment));
-            if is_known || begun.elapsed() >= SAID_WITHIN {
+            if is_known || at_last {
                 return silent;
             }
             std::thread::sleep(PAUSE);

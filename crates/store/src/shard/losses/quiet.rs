@@ -1,7 +1,9 @@
-//! Sessions of which everything is confirmed: should one end without a word, nothing of it is lost.
+//! Sessions of which everything is confirmed: should one end without a word, nothing of it is lost. And those of which
+//! that is not so: they are known also where this node loses its power together with the client.
 //!
-//! **Invariant:** before a session that was quiet is answered a request that lets it write, a power loss can no longer
-//! take back that it is quiet no more.
+//! **Invariant:** before a session is answered a request that lets it write, or that changed something, a power loss
+//! can no longer take back that there is such a session, that it is not quiet, and which commit verifiers fragments
+//! had.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,7 @@ use super::Losses;
 use crate::errno::errno_of;
 
 impl Losses {
-    /// Whether any session is quiet no more that a power loss would make quiet again.
+    /// Whether a power loss would make any session quiet, or forgotten, that is about to be answered.
     pub fn is_any_waking(&self) -> Arc<AtomicBool> {
         self.waking.1.clone()
     }
@@ -29,8 +31,12 @@ impl State {
     /// # Errors
     /// The errno of the log.
     pub fn writes(&mut self, session: SessionId) -> Result<(), Errno> {
+        self.hold(session)?;
         if self.losses.quiet.contains(&session) {
             self.record(None, Record::Losses(LossRecord::Busy { session }))?;
+            self.losses.awake.remove(&session);
+        }
+        if !self.losses.awake.contains(&session) {
             self.losses.waking.0.insert(session);
             self.losses.waking.1.store(true, Ordering::Release);
         }
@@ -74,10 +80,16 @@ impl Shard {
         if !self.waking.load(Ordering::Acquire) || !self.lock().losses.waking.0.contains(&session) {
             return Ok(());
         }
+        // Under which verifiers it is about to write. What is learned is logged.
+        let begun = self.lock().losses.begun.get(&session).cloned().unwrap_or_default();
+        let unknown = self.peers.all().filter(|fragment| !begun.contains_key(fragment));
+        unknown.for_each(|fragment| self.peers.look(fragment));
         self.sync_log().map_err(|error| errno_of(&error))?;
-        let waking = &mut self.lock().losses.waking;
-        waking.0.remove(&session);
-        waking.1.store(!waking.0.is_empty(), Ordering::Release);
+        let losses = &mut self.lock().losses;
+        if losses.waking.0.remove(&session) {
+            losses.awake.insert(session);
+        }
+        losses.waking.1.store(!losses.waking.0.is_empty(), Ordering::Release);
         Ok(())
     }
 }

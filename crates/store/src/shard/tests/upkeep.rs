@@ -88,6 +88,7 @@ fn names_can_change_again_after_one_error_of_the_disk_and_none_that_was_answered
 #[test]
 fn a_log_that_cannot_be_replaced_either_is_named_until_it_is() {
     let mut home = Home::new();
+    assert!(inode(home.ask(make("synced"))).is_some(), "the first of a session is synced at once");
     break_log(&mut home, "answered");
     // No file can be made where a folder has the name.
     let draft = home.folder.path().join("meta.log.new");
