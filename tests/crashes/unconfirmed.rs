@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use crate::one_node::{Sick, contents, written};
@@ -101,6 +102,25 @@ fn a_stage_out_is_refused_where_names_may_be_lost_until_somebody_takes_them_as_t
     assert!(report["lost_writes_taken"].as_u64() > Some(0), "{report}");
     assert_eq!(sick.site.stage_out("2.0", pfs.path())["state"], "complete");
     assert_eq!(fs::read_to_string(pfs.path().join("first")).expect("it was confirmed"), "synced");
+}
+
+#[test]
+fn a_stage_out_knows_of_a_mount_whose_machine_died_together_with_the_home() {
+    let mut sick = Sick::start(0);
+    let folder = sick.site.mountpoint(0);
+    let pfs = tempfile::tempdir().expect("temporary folders are writable");
+    // All that this mount ever did: no sync was asked of the home, which knows of it by its log alone.
+    drop(written(&folder, "file", 0).expect("all nodes are there"));
+    let mount = Pid::from_raw(sick.site.compute[0].mount_pid()).expect("it is a process");
+    sick.site.compute[0].kill();
+    rustix::process::kill_process(mount, Signal::KILL).expect("it lives");
+    sick.lose_power();
+    let status = sick.site.stage_out("1.0", pfs.path());
+    assert_eq!(
+        (&status["state"], &status["error"]["code"]),
+        (&json!("failed"), &json!("stage_unverified")),
+        "{status}"
+    );
 }
 
 #[test]
