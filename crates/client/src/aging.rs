@@ -1,5 +1,5 @@
 //! Confirming what no program does: what was written is synced when it is as old as the pages that a kernel writes back
-//! by itself, so that a power loss takes half a minute of a job at most, and the home knows of whom it takes nothing.
+//! by itself, so that a power loss takes what is younger or being written, and the home knows of whom it takes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,14 +50,18 @@ impl Client {
             old = moments.pop_front();
         }
         let Some((_, old)) = old else { return Ok(()) };
-        loop {
-            let (inos, names) = commits.aged(old, BATCH);
-            if inos.is_empty() && !names {
-                return self.say_confirmed(old);
-            }
-            let sync = |ino: Ino| self.layout.fragments_of(ino).map(move |at| (at, Request::Sync { ino }));
-            self.sync_all(&inos, inos.iter().copied().flat_map(sync).collect())?;
+        let (inos, names) = commits.aged(old);
+        let sync = |ino: &Ino| {
+            let ino = *ino;
+            self.layout.fragments_of(ino).map(move |at| (at, Request::Sync { ino }))
+        };
+        for inos in inos.chunks(BATCH) {
+            self.sync_all(inos, inos.iter().flat_map(sync).collect())?;
         }
+        if names && inos.is_empty() {
+            self.sync_names()?;
+        }
+        self.say_confirmed(old)
     }
 
     /// Where nothing was changed since then. Twice, as nothing may have been written in between.

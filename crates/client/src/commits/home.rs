@@ -50,15 +50,13 @@ impl Commits {
         self.lock_and(|state| state.told_confirmed = Some(changes));
     }
 
-    /// Up to `max` files that were changed until `moment`, and not since, and that no sync has confirmed; and whether
-    /// names were.
-    pub fn aged(&self, moment: Moment, max: usize) -> (Vec<Ino>, bool) {
+    /// The files that were changed until `moment`, and not since, and that no sync has confirmed; whether names were.
+    pub fn aged(&self, moment: Moment) -> (Vec<Ino>, bool) {
         let state = self.lock();
         let is_old = |(key, change): (&(Ino, FragmentIndex), &u64)| (*change <= moment.0).then_some(key.0);
         let mut inos: Vec<Ino> = state.objects.iter().filter_map(is_old).collect();
         inos.sort_unstable();
         inos.dedup();
-        inos.truncate(max);
         (inos, state.metadata.is_some_and(|change| change <= moment.0))
     }
 

@@ -136,10 +136,10 @@ impl Shard {
         let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
         let unwritten = |ino: &Ino| was_ended && !state.sessions.is_written(*ino);
         let unwritten: HashSet<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
-        let before = state.sessions.reclaim(caller.session, &opens);
         if opens.iter().any(|(_, _, writers)| *writers > 0) {
             state.writes(caller.session)?;
         }
+        let before = state.sessions.reclaim(caller.session, &opens);
         for (ino, _, writers) in &opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
             let is_doubted = state.tree.is_settled(*ino) || unwritten.contains(ino);

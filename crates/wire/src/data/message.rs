@@ -213,8 +213,8 @@ pub enum Request {
     Granted { grant: Grant, request: Vec<u8> },
 
     // --- metadata again: the home shard answers; only asked of one that understands it, see [`FEATURES`] ---
-    /// What no fsync had confirmed, and was lost. Answer: [`Reply::Losses`] to [`LossRequest::List`], else
-    /// [`Reply::Done`].
+    /// What no fsync had confirmed, and was lost. Answer: [`Reply::Losses`] to [`LossRequest::List`], [`Reply::Truth`]
+    /// to [`LossRequest::Confirmed`], else [`Reply::Done`].
     Losses(LossRequest),
 }
 
