@@ -62,6 +62,8 @@ pub enum Fault {
     Error(&'static str, Call),
     /// The process is killed, with all its threads.
     Kill(Call),
+    /// It and each such call after it, counted in steps, returns later by this time: `(call, step, by)`.
+    Late(Call, usize, Duration),
 }
 
 /// What strace is to do, and where it writes.
@@ -101,20 +103,23 @@ impl Trace {
     }
 
     fn say(&self, command: &mut Command) {
-        let (call, what) = match &self.fault {
+        let (call, what, step) = match &self.fault {
             Fault::None => {
                 command.args(["-e", &format!("trace={CALLS}"), "-e", "signal=none"]);
                 return;
             }
-            Fault::Error(errno, call) => (call, format!("error={errno}")),
-            Fault::Kill(call) => (call, "signal=KILL".to_owned()),
+            Fault::Error(errno, call) => (call, format!("error={errno}"), String::new()),
+            Fault::Kill(call) => (call, "signal=KILL".to_owned(), String::new()),
+            Fault::Late(call, step, by) => {
+                (call, format!("delay_exit={}", by.as_micros()), format!("+{step}"))
+            }
         };
         let Call { name, nth, file } = call;
         command.args(["-e", &format!("trace={name}"), "-e", "signal=none"]);
         if let Some(file) = file {
             command.arg("-P").arg(file);
         }
-        command.args(["-e", &format!("inject={name}:{what}:when={nth}")]);
+        command.args(["-e", &format!("inject={name}:{what}:when={nth}{step}")]);
     }
 }
 

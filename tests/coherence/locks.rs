@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use tests::injection::{Call, Fault, Trace};
 use tests::processes::Process;
 
 use crate::folder::Folder;
@@ -76,6 +77,47 @@ pub fn whole_files(site: &Site) {
     two.tell("fcntl.flock(f, fcntl.LOCK_EX)");
     one.crash(site);
     assert_eq!(two.answer(), GRANTED);
+}
+
+/// Opens the file for each try, as HDF5 does.
+const TRY_AGAIN: &str = "
+n = 0
+while n < STEPS:
+ f = os.open(path, os.O_RDWR)
+ try:
+  fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  v = int(os.pread(f, 9, 0))
+  time.sleep(0.005)
+  os.pwrite(f, b'%d' % (v + 1), 0)
+  n += 1
+ except BlockingIOError:
+  pass
+ os.close(f)";
+
+/// The kernel tells of a close afterwards: perhaps when it has given the next open file the address of this one, which
+/// is how it names who owns a lock.
+pub fn tried_again(site: &Site) {
+    const STEPS: usize = 100;
+    let nodes = [0, 3];
+    let logs = tempfile::tempdir().expect("there is room");
+    let slow = |mount: Process| {
+        // Requests are handled in another order than the kernel made them.
+        let read = Call { file: Some("/dev/fuse".into()), ..Call::nth("read", 5) };
+        let late = Fault::Late(read, 7, Duration::from_millis(5));
+        Trace::of(late, &logs.path().join(mount.pid.to_string())).attach(mount.pid.unsigned_abs())
+    };
+    let slowed: Vec<_> = nodes.iter().flat_map(|&node| site.mount_processes(node)).map(slow).collect();
+    let folder = site.folder();
+    fs::write(folder.at(0, "shared"), "0").expect("the buffer is writable");
+    let script = TRY_AGAIN.replace("STEPS", &STEPS.to_string());
+    let mut peers = nodes.map(|node| folder.peer(node, "shared"));
+    peers.iter_mut().for_each(|peer| peer.tell(&format!("exec({script:?})")));
+    for peer in &mut peers {
+        assert_eq!(peer.answer(), "None");
+    }
+    drop(slowed);
+    let counted = fs::read_to_string(folder.at(4, "shared")).expect("it is text");
+    assert_eq!(counted, (nodes.len() * STEPS).to_string());
 }
 
 pub fn counter(site: &Site) {

@@ -65,6 +65,7 @@ const TOGETHER: &[Test] = &[
     ("with_commit_coherence_an_unlock_makes_writes_visible", locks::counter_held_back),
     ("a_counter_behind_a_lock_loses_no_step_of_four_nodes", locks::counter),
     ("a_lock_of_an_open_file_ends_with_its_last_close", locks::open_files),
+    ("who_tries_a_file_lock_again_does_not_lose_it_to_the_close_before", locks::tried_again),
     ("a_signal_ends_the_wait_for_a_lock", locks::interrupted),
     ("sqlite_on_two_nodes_keeps_every_row", programs::sqlite),
     ("hdf5_with_locking_keeps_writers_of_two_nodes_apart", programs::hdf5),

@@ -116,9 +116,9 @@ impl Ledger {
         self.append(Record::locked(ino, owner, lock, handle));
     }
 
-    /// Who has range locks on the file that were taken through the handle.
-    pub fn lockers(&self, ino: Ino, handle: u64) -> Vec<u64> {
-        self.lock().book.lockers(ino, handle)
+    /// The locks of the file that were taken through the handle, each with its owner.
+    pub fn taken_through(&self, ino: Ino, handle: u64) -> Vec<(u64, FileLock)> {
+        self.lock().book.taken_through(ino, handle)
     }
 
     /// An owner's range locks were given up.

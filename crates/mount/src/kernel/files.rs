@@ -7,9 +7,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use client::{Attr, Errno, Handed, Names as _, Opener, Result, Since, Way};
-use fuse::abi::{
-    CreateIn, FlushIn, O_DSYNC, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag,
-};
+use fuse::abi::{CreateIn, FlushIn, O_DSYNC, OpenIn, OpenOut, ReleaseIn, SeekIn, open_flag};
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
 use fuse::request::Request;
@@ -113,12 +111,7 @@ impl Kernel {
         }
         let (ino, write, way) = (Ino::from(request.ino()), writes(release.flags), way_of(release.fh));
         let (passed, noted) = (way == PASSED_THROUGH, way != DIRECT);
-        let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
-            self.release_flock(ino, release.lock_owner, release.fh)
-        } else {
-            Ok(())
-        };
-        let unlocked = unlocked.and(self.release_handle(ino, release.fh));
+        let unlocked = self.release_locks(ino, release);
         let closed = self.namespace.close(ino, write);
         self.ledger.closed(request.unique(), ino, write, noted);
         // After the ledger: a successor must not use a backing file that is not there any more.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use client::{Errno, FileLock, LockKind, Result};
-use fuse::abi::{self, LOCK_FLOCK, LockIn};
+use fuse::abi::{self, LOCK_FLOCK, LockIn, RELEASE_FLOCK_UNLOCK, ReleaseIn};
 use fuse::reply::Reply;
 use fuse::request::Request;
 use model::Ino;
@@ -28,7 +28,7 @@ impl Kernel {
             Err(errno) => return reply.error(errno),
         };
         let (ino, owner, unlocked) =
-            (Ino::from(request.ino()), asked.owner, abi::FileLock { kind: UNLOCK, ..asked.lock });
+            (Ino::from(request.ino()), owner_of(asked), abi::FileLock { kind: UNLOCK, ..asked.lock });
         match self.namespace.client().test_lock(ino, owner, &lock) {
             Err(Errno::INPROGRESS) => {}
             known => return tested(known, &unlocked, reply),
@@ -54,11 +54,11 @@ impl Kernel {
     fn set_lock(&self, ino: Ino, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
         if lock.kind == LockKind::Unlock {
-            return self.unlock(ino, asked.owner, &lock, asked.fh);
+            return self.unlock(ino, owner_of(asked), &lock, asked.fh);
         }
         settle_before(&self.namespace, ino, &lock);
-        self.namespace.client().set_lock(ino, asked.owner, &lock)?;
-        self.ledger.locked(ino, asked.owner, &lock, asked.fh);
+        self.namespace.client().set_lock(ino, owner_of(asked), &lock)?;
+        self.ledger.locked(ino, owner_of(asked), &lock, asked.fh);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Kernel {
             Err(errno) => return reply.error(errno),
         };
         let (namespace, ledger) = (Arc::clone(&self.namespace), Arc::clone(&self.ledger));
-        let (owner, handle, cancel) = (asked.owner, asked.fh, request.cancellable());
+        let (owner, handle, cancel) = (owner_of(asked), asked.fh, request.cancellable());
         self.wait(reply, move |reply| {
             settle_before(&namespace, ino, &lock);
             let granted =
@@ -98,17 +98,23 @@ impl Kernel {
         });
     }
 
-    /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of
-    /// which the kernel says nothing. Those of processes are gone by now, as each has closed the handle.
-    pub(super) fn release_handle(&self, ino: Ino, handle: u64) -> Result<()> {
-        let released = |owner| self.release_ranges(ino, owner);
-        self.ledger.lockers(ino, handle).into_iter().map(released).fold(Ok(()), Result::and)
-    }
-
-    /// A handle that has locked the whole file is closed for good.
-    pub(super) fn release_flock(&self, ino: Ino, owner: u64, handle: u64) -> Result<()> {
-        let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
-        self.unlock(ino, owner, &all, handle)
+    /// A handle is closed for good: so end its `flock`, and the range locks that belong to it and not to a process
+    /// (`F_OFD_SETLK`), of which the kernel says nothing. Those of processes are gone by now, as each has closed the
+    /// handle. What was locked through other handles stays: this close may arrive after the kernel gave another open
+    /// file the address of this one, and with it the name of the owner.
+    pub(super) fn release_locks(&self, ino: Ino, release: &ReleaseIn) -> Result<()> {
+        let mut taken = self.ledger.taken_through(ino, release.fh);
+        let is_known = taken.iter().any(|(_, lock)| lock.whole_file);
+        if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 && !is_known {
+            // It asked for one, and may have it: the answer may not have arrived.
+            let whole =
+                FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
+            taken.push((release.fh, whole));
+        }
+        let give_up = |(owner, lock): (u64, FileLock)| {
+            self.unlock(ino, owner, &FileLock { kind: LockKind::Unlock, ..lock }, release.fh)
+        };
+        taken.into_iter().map(give_up).fold(Ok(()), Result::and)
     }
 }
 
@@ -119,6 +125,12 @@ fn tested(found: Result<Option<FileLock>>, unlocked: &abi::FileLock, reply: Repl
         Ok(None) => reply.lock(unlocked),
         Err(errno) => reply.error(errno),
     }
+}
+
+/// Who owns a lock. One of a whole file is its handle's: the kernel names the address of the open file, which it gives
+/// to the next one while it still has to tell of the close of this one.
+fn owner_of(asked: &LockIn) -> u64 {
+    if asked.lk_flags & LOCK_FLOCK != 0 { asked.fh } else { asked.owner }
 }
 
 /// Whoever is let in by a lock that becomes shared must see what was written under it.

@@ -1,6 +1,6 @@
 //! What the ledger's records add up to.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use client::{Failures, FileLock, Held, LockKind, Remembered};
 use model::{FragmentIndex, Ino};
@@ -18,7 +18,7 @@ const DONE_MAX: usize = 128;
 pub struct Book {
     files: HashMap<Ino, Handles>,
     /// By inode and owner; each with the handle that it was taken through.
-    locks: HashMap<(Ino, u64), Vec<(FileLock, u64)>>,
+    locks: BTreeMap<(Ino, u64), Vec<(FileLock, u64)>>,
     done: VecDeque<Record>,
     verifiers: HashMap<FragmentIndex, u64>,
     failures: Failures,
@@ -116,12 +116,11 @@ impl Book {
         self.locks.contains_key(&(ino, owner))
     }
 
-    /// Who has range locks on the file that were taken through the handle.
-    pub fn lockers(&self, ino: Ino, handle: u64) -> Vec<u64> {
-        let through = |(lock, by): &(FileLock, u64)| *by == handle && !lock.whole_file;
-        let of_file =
-            self.locks.iter().filter(|((of, _), granted)| *of == ino && granted.iter().any(through));
-        of_file.map(|((_, owner), _)| *owner).collect()
+    /// The locks of the file that were taken through the handle, each with its owner.
+    pub fn taken_through(&self, ino: Ino, handle: u64) -> Vec<(u64, FileLock)> {
+        let of_file = self.locks.range((ino, 0)..=(ino, u64::MAX));
+        let taken = of_file.flat_map(|((_, owner), granted)| granted.iter().map(move |lock| (*owner, *lock)));
+        taken.filter(|(_, (_, by))| *by == handle).map(|(owner, (lock, _))| (owner, lock)).collect()
     }
 
     /// What is open and locked.
@@ -219,7 +218,10 @@ mod tests {
         book.apply(Record::locked(Ino(7), 1, &lock, 11));
         let again = reread(&book);
         assert_eq!(again.held(), book.held());
-        assert_eq!((again.lockers(Ino(7), 11), again.lockers(Ino(7), 12)), (vec![1], vec![]));
+        assert_eq!(
+            (again.taken_through(Ino(7), 11), again.taken_through(Ino(7), 12)),
+            (vec![(1, lock)], vec![])
+        );
         assert_eq!(again.held().opens, [(Ino(7), 2, 2)]);
         assert_eq!(again.backings(), [(Ino(7), backing(4), 2)]);
         assert_eq!(again.done(12).map(|record| record.ino()), Some(Ino(7)));
