@@ -12,6 +12,7 @@ pub(crate) mod life;
 pub(crate) mod nodes;
 pub(crate) mod numbers;
 pub(crate) mod registrations;
+mod schema;
 pub(crate) mod sessions;
 mod sums;
 mod text;
@@ -27,7 +28,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -47,6 +48,7 @@ const MIGRATIONS: [&str; 19] = [
     include_str!("migrations/17.sql"),
     include_str!("migrations/18.sql"),
     include_str!("migrations/19.sql"),
+    include_str!("migrations/20.sql"),
 ];
 
 /// Why the state cannot be read or written.
@@ -184,7 +186,8 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
-    let found: usize = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = schema::find(connection)?;
+    let found = found.map_err(|found| StateError::Damaged { path: path.into(), found })?;
     if found > MIGRATIONS.len() {
         return Err(StateError::Newer { path: path.into(), found, known: MIGRATIONS.len() });
     }
@@ -192,7 +195,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
         let tx = connection.transaction()?;
         tx.execute_batch(step)?;
         sums::renew(&tx)?;
-        tx.pragma_update(None, "user_version", index + 1)?;
+        schema::note(&tx, index + 1)?;
         tx.commit()?;
     }
     Ok(())

@@ -89,6 +89,14 @@ pub(super) fn keep(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Whether any row has a place for one.
+///
+/// # Errors
+/// SQLite's.
+pub(super) fn has_any(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(!tables(connection)?.is_empty())
+}
+
 /// Those whose rows have sums: none before migration 19.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut query = connection.prepare(
