@@ -15,30 +15,20 @@ use super::{Client, Result};
 /// How old: Linux's `dirty_expire_centisecs`.
 const AGE: Duration = Duration::from_secs(30);
 
-const PERIOD: Duration = Duration::from_secs(1);
-
 /// So many files are synced at once.
 const BATCH: usize = 64;
 
 impl Client {
-    /// Syncs what is old, and tells the home when all is confirmed, from a thread of its own that ends with the client.
+    /// Syncs what is old, every second, and tells the home when all is confirmed; from a thread that ends with the client.
     ///
     /// # Panics
     /// When the system has no thread left.
     pub fn confirm_with_age(self: &Arc<Client>) {
-        let weak = Arc::downgrade(self);
         let mut moments = VecDeque::new();
-        std::thread::Builder::new()
-            .name("aging".into())
-            .spawn(move || {
-                while let Some(client) = weak.upgrade() {
-                    // A node that is away is asked again.
-                    let _later = client.confirm_what_is_old(&mut moments);
-                    drop(client);
-                    std::thread::sleep(PERIOD);
-                }
-            })
-            .expect("the system has a thread for syncs");
+        self.every_second("aging", move |client| {
+            // A node that is away is asked again.
+            let _later = client.confirm_what_is_old(&mut moments);
+        });
     }
 
     fn confirm_what_is_old(&self, moments: &mut VecDeque<(Instant, Moment)>) -> Result<()> {

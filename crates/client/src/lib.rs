@@ -27,6 +27,7 @@ mod measure;
 mod names;
 mod nodes;
 mod operations;
+mod periodic;
 #[cfg(test)]
 mod schedules;
 mod sharing;

@@ -1,7 +1,6 @@
 //! Locks: the home shard decides about them for all nodes.
 
 use std::sync::Arc;
-use std::sync::Weak;
 use std::time::Duration;
 
 use model::Ino;
@@ -12,9 +11,6 @@ use super::{Client, Result};
 
 /// How long one request waits for a lock at the shard; sliced so that a cancellation is noticed.
 const WAIT_MS: u32 = 100;
-
-/// How often a client shows itself: well within what a restarted shard waits for locks that it does not know yet.
-const HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Client {
     /// A lock of somebody else that does not go together with `lock`.
@@ -90,22 +86,16 @@ impl Client {
     }
 
     /// Shows the home shard every second that this client lives, from a thread of its own that ends with the client: so
-    /// that it keeps its locks over a restart of the shard also while it does nothing else.
+    /// that it keeps its locks over a restart of the shard also while it does nothing else. A second is well within what
+    /// a restarted shard waits for locks that it does not know yet.
     ///
     /// # Panics
     /// When the system has no thread left.
     pub fn keep_alive(self: &Arc<Client>) {
-        let client = Arc::downgrade(self);
-        let beat = |client: &Weak<Client>| client.upgrade().map(|client| client.home(&Request::Ping));
-        std::thread::Builder::new()
-            .name("heartbeat".into())
-            .spawn(move || {
-                // A shard that does not answer was logged by the call.
-                while beat(&client).is_some() {
-                    std::thread::sleep(HEARTBEAT);
-                }
-            })
-            .expect("the system has a thread for the heartbeat");
+        self.every_second("heartbeat", |client| {
+            // A shard that does not answer was logged by the call.
+            let _logged = client.home(&Request::Ping);
+        });
     }
 
     fn lock_within(&self, ino: Ino, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {

@@ -5,7 +5,6 @@
 //! concern everything fails all their syncs from then on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
@@ -18,9 +17,6 @@ use super::{Client, Result};
 
 /// Files in one request: their list must fit a message.
 const DOUBTS_MAX: usize = 16_384;
-
-/// Between two looks whether a node was lost.
-const LOOKS: Duration = Duration::from_secs(1);
 
 impl Client {
     /// A number for a handle that is being opened.
@@ -121,21 +117,11 @@ impl Client {
     /// # Panics
     /// When the system has no thread left.
     pub fn look_out_for_losses(self: &Arc<Client>) {
-        let weak = Arc::downgrade(self);
-        let look = |client: Arc<Client>| {
+        self.every_second("lookout", |client| {
             client.nodes.look_out();
             // Where the home is away, it is told later.
             let _later = client.tell_doubts();
-        };
-        std::thread::Builder::new()
-            .name("lookout".into())
-            .spawn(move || {
-                while let Some(client) = weak.upgrade() {
-                    look(client);
-                    std::thread::sleep(LOOKS);
-                }
-            })
-            .expect("the system has a thread for the lookout");
+        });
     }
 
     /// Tells the home shard of which files a fragment has lost changes, and which losses programs were told of, if that
