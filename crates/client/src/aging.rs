@@ -19,7 +19,8 @@ const AGE: Duration = Duration::from_secs(30);
 const BATCH: usize = 64;
 
 impl Client {
-    /// Syncs what is old, every second, and tells the home when all is confirmed; from a thread that ends with the client.
+    /// Syncs what is old, every second, and tells the home when all is confirmed; from a thread that ends with the
+    /// client.
     ///
     /// # Panics
     /// When the system has no thread left.

@@ -86,8 +86,8 @@ impl Client {
     }
 
     /// Shows the home shard every second that this client lives, from a thread of its own that ends with the client: so
-    /// that it keeps its locks over a restart of the shard also while it does nothing else. A second is well within what
-    /// a restarted shard waits for locks that it does not know yet.
+    /// that it keeps its locks over a restart of the shard also while it does nothing else. A second is well within
+    /// what a restarted shard waits for locks that it does not know yet.
     ///
     /// # Panics
     /// When the system has no thread left.

@@ -18,8 +18,6 @@ mod quiet;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use model::{FragmentIndex, Ino, SessionId};
 use wire::data::Time;
@@ -61,8 +59,8 @@ pub struct Losses {
     /// power together with the client.
     quiet: BTreeSet<SessionId>,
     /// Those of whom a power loss could still take back that they are there and not quiet, and that were not answered
-    /// yet; whether there are any.
-    waking: (BTreeSet<SessionId>, Arc<AtomicBool>),
+    /// yet.
+    waking: quiet::Waking,
     /// Those of whom no power loss can, as far as this node knows since it was started.
     awake: BTreeSet<SessionId>,
     /// Those that say what they lost; of others nobody knows.
@@ -111,7 +109,7 @@ impl Losses {
                 self.writing.remove(session);
                 self.confirming.remove(session);
                 self.quiet.remove(session);
-                self.waking.0.remove(session);
+                self.waking.remove(session);
                 self.awake.remove(session);
                 self.speaking.remove(session);
             }

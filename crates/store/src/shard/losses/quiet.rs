@@ -5,6 +5,7 @@
 //! can no longer take back that there is such a session, that it is not quiet, and which commit verifiers fragments
 //! had.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,10 +19,31 @@ use super::super::{Shard, caller::Caller};
 use super::Losses;
 use crate::errno::errno_of;
 
+/// Sessions, and whether there are any, which each request asks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waking {
+    sessions: BTreeSet<SessionId>,
+    is_any: Arc<AtomicBool>,
+}
+
+impl Waking {
+    fn add(&mut self, session: SessionId) {
+        self.sessions.insert(session);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    /// Whether it was there.
+    pub(super) fn remove(&mut self, session: &SessionId) -> bool {
+        let was_there = self.sessions.remove(session);
+        self.is_any.store(!self.sessions.is_empty(), Ordering::Release);
+        was_there
+    }
+}
+
 impl Losses {
     /// Whether a power loss would make any session quiet, or forgotten, that is about to be answered.
     pub fn is_any_waking(&self) -> Arc<AtomicBool> {
-        self.waking.1.clone()
+        Arc::clone(&self.waking.is_any)
     }
 }
 
@@ -37,8 +59,7 @@ impl State {
             self.losses.awake.remove(&session);
         }
         if !self.losses.awake.contains(&session) {
-            self.losses.waking.0.insert(session);
-            self.losses.waking.1.store(true, Ordering::Release);
+            self.losses.waking.add(session);
         }
         self.losses.writing.insert(session);
         self.losses.confirming.remove(&session);
@@ -77,7 +98,7 @@ impl Shard {
     /// # Errors
     /// The errno of the log's sync.
     pub(in super::super) fn wake(&self, session: SessionId) -> Result<(), Errno> {
-        if !self.waking.load(Ordering::Acquire) || !self.lock().losses.waking.0.contains(&session) {
+        if !self.waking.load(Ordering::Acquire) || !self.lock().losses.waking.sessions.contains(&session) {
             return Ok(());
         }
         // Under which verifiers it is about to write. What is learned is logged.
@@ -86,10 +107,9 @@ impl Shard {
         unknown.for_each(|fragment| self.peers.look(fragment));
         self.sync_log().map_err(|error| errno_of(&error))?;
         let losses = &mut self.lock().losses;
-        if losses.waking.0.remove(&session) {
+        if losses.waking.remove(&session) {
             losses.awake.insert(session);
         }
-        losses.waking.1.store(!losses.waking.0.is_empty(), Ordering::Release);
         Ok(())
     }
 }
