@@ -31,7 +31,7 @@ pub(super) fn find(connection: &Connection) -> rusqlite::Result<Result<usize, St
         None => Ok(()),
     };
     let number = usize::try_from(head).map_err(|_| "no schema has that number".to_owned());
-    Ok(is.and_then(|()| number).map_err(|why| format!("its head has schema {head}, but {why}")))
+    Ok(is.and(number).map_err(|why| format!("its head has schema {head}, but {why}")))
 }
 
 /// Notes that it has this one from now on.
