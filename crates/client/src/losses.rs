@@ -148,15 +148,17 @@ impl Losses {
         (self.takes_part == Some(true)).then_some(list)
     }
 
-    /// The home knows of this loss. Whether that is news; `has_failed`: the file is known to have lost something,
-    /// though not what.
-    pub(crate) fn hear(&mut self, loss: &Loss, has_failed: bool) -> bool {
+    /// The home knows of this loss. Whether that is news; `is_owed`: who syncs the file next is told already that it
+    /// lost something, though not what.
+    pub(crate) fn hear(&mut self, loss: &Loss, is_owed: bool) -> bool {
         // A successor has what its predecessor was told.
         let is_first = self.heard == 0;
         let known = self.known.get(&loss.of.ino).and_then(|known| known.get(&loss.of.fragment));
-        let is_known = known.is_some_and(|known| known.verifier == loss.of.verifier);
+        let same = known.filter(|known| known.verifier == loss.of.verifier);
+        // One that programs here were told of, and now nobody was: another client has lost something else of it.
+        let is_known = same.is_some_and(|known| !known.told || loss.told);
         self.know(loss.of, loss.told);
-        loss.number > self.heard && !is_known && !(is_first && has_failed)
+        loss.number > self.heard && !is_known && !(is_first && is_owed)
     }
 
     /// Losses up to this number were heard of.

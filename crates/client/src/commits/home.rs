@@ -123,8 +123,8 @@ impl Commits {
         for loss in losses {
             // What others may have lost of any file concerns here who has something open, as lost names do.
             let of = if loss.of.ino == EVERYTHING { NAMES } else { loss.of.ino };
-            let has_failed = state.failures.has(of);
-            let is_news = state.told_home.hear(loss, has_failed);
+            let is_owed = state.failures.is_untold(of);
+            let is_news = state.told_home.hear(loss, is_owed);
             if is_news {
                 // Handles that were opened since hear of it only if nobody has.
                 let stamp = Failures::stamp().saturating_sub(loss.age_ms.saturating_mul(1_000_000));

@@ -87,6 +87,29 @@ fn an_fsync_of_a_folder_by_another_client_is_an_error_once_where_names_were_lost
 }
 
 #[test]
+fn what_another_client_lost_of_a_file_is_told_though_its_own_loss_was_told_before() {
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let (one, other) = (cluster.client(), cluster.client());
+    let ino = made(&one, "file");
+    one.fsync(ino).unwrap();
+    other.open(ino, true).unwrap();
+    one.write(ino, 0, &pattern(BYTES, 2)).unwrap();
+    other.write(ino, 0, &pattern(BYTES, 3)).unwrap();
+    let handle = one.handle();
+    cluster.lose_power(OTHER);
+    assert_eq!(one.fsync_by(ino, handle), Err(Errno::IO));
+    one.getattr(ino).unwrap();
+    // The other hears of it later, the first time and then tells, and ends.
+    other.read(ino, 0, &mut vec![0; BYTES]).unwrap();
+    other.getattr(ino).unwrap();
+    drop(other);
+    assert_eq!(refused(&cluster), [ino]);
+    assert_eq!(one.fsync_by(ino, one.handle()), Err(Errno::IO), "of this nobody was told");
+    assert_eq!(refused(&cluster), []);
+    assert_eq!(one.fsync_by(ino, one.handle()), Ok(()));
+}
+
+#[test]
 fn a_loss_is_kept_until_somebody_was_told_or_the_file_is_cut_off_or_removed() {
     let mut cluster = Cluster::start(3, 64 << 20);
     let writer = cluster.client();
