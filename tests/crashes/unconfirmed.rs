@@ -124,6 +124,27 @@ fn a_stage_out_knows_of_a_mount_whose_machine_died_together_with_the_home() {
 }
 
 #[test]
+fn of_a_mount_whose_machine_died_a_stage_out_names_only_what_it_had_opened_for_writing() {
+    let mut sick = Sick::start(LOSER);
+    let pfs = tempfile::tempdir().expect("temporary folders are writable");
+    drop(written(&sick.site.mountpoint(0), "safe", 0).expect("all nodes are there"));
+    // What it leaves the home has confirmed before the power is lost.
+    sick.site.unmount(0);
+    std::thread::sleep(Duration::from_secs(4));
+    let n = sick.site.add_mount();
+    assert_eq!(fs::read(sick.site.mountpoint(n).join("safe")).expect("it is there"), contents(0));
+    drop(written(&sick.site.mountpoint(n), "file", 1).expect("all nodes are there"));
+    let mount = Pid::from_raw(sick.site.compute[n].mount_pid()).expect("it is a process");
+    sick.site.compute[n].kill();
+    rustix::process::kill_process(mount, Signal::KILL).expect("it lives");
+    sick.lose_power();
+    let status = sick.site.stage_out("1.0", pfs.path());
+    assert_eq!(failures(&status), ["$DW_JOB_STRIPED/file"], "{status}");
+    assert_eq!(status["error"], Value::Null, "what was known before is nothing new afterwards");
+    assert_eq!(fs::read(pfs.path().join("safe")).expect("it was staged out"), contents(0));
+}
+
+#[test]
 fn an_fsync_on_another_node_is_an_error_once_for_what_a_power_loss_took() {
     let mut sick = Sick::start_shared(LOSER);
     let [writer, other] = [0, 1].map(|n| sick.site.mountpoint(n));

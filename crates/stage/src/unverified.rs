@@ -41,20 +41,20 @@ impl Unverified {
         nodes: Vec<NodeName>,
     ) -> Result<(), ApiError> {
         let known = Known { lost: ask(source, direction)?, nodes };
-        known.check_any()?;
+        known.check_any("nothing is copied")?;
         let _first = self.0.set(known);
         Ok(())
     }
 
-    /// Asks again when all is copied. Those that are new may be among what was copied.
+    /// Asks again when all is copied. Those that are new may be among what was copied; of the others nothing was.
     ///
     /// # Errors
     /// There are some; it cannot be asked.
     pub(crate) fn end(&self, source: &dyn Source, direction: Direction) -> Result<(), ApiError> {
         let Some(known) = self.0.get() else { return Ok(()) };
         let now = Known { lost: ask(source, direction)?, nodes: known.nodes.clone() };
-        now.check_any()?;
-        let mut new = now.lost.iter().filter(|(ino, lost)| known.lost.get(ino) != Some(lost));
+        now.check_any("what is copied may lack something")?;
+        let mut new = now.lost.iter().filter(|(ino, _)| !known.lost.contains_key(ino));
         let Some((_, lost)) = new.next() else { return Ok(()) };
         let what = match lost.what {
             What::Checksums => "checksums",
@@ -96,8 +96,8 @@ impl Known {
         self.nodes.get(fragment.place()).cloned().unwrap_or_else(|| NodeName::unchecked(fragment.to_string()))
     }
 
-    /// Where any file or name may be lost, nothing is copied.
-    fn check_any(&self) -> Result<(), ApiError> {
+    /// Where any file or name may be lost, the stage fails, and `so`.
+    fn check_any(&self, so: &str) -> Result<(), ApiError> {
         let any = [(EVERYTHING, "writes to files"), (NAMES, "names or attributes")];
         let Some((Lost { fragment, what: What::Writes { since } }, what)) =
             any.iter().find_map(|(ino, what)| Some((self.lost.get(ino)?, what)))
@@ -108,7 +108,7 @@ impl Known {
             code: ErrorCode::StageUnverified,
             blame: Blame::Site,
             message: format!(
-                "nothing is copied: node {} lost {what} that no fsync had confirmed, as by a power loss, nobody knows \
+                "{so}: node {} lost {what} that no fsync had confirmed, as by a power loss, nobody knows \
                  which, and no program was told (known since {})",
                 self.node(*fragment),
                 time(*since)

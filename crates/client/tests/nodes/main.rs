@@ -16,6 +16,7 @@ mod namespace;
 mod objects;
 mod partial;
 mod promises;
+mod quiet;
 mod repairs;
 mod restored;
 mod sessions;

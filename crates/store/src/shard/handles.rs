@@ -104,7 +104,7 @@ impl Shard {
             state.record(None, Record::Opened { ino })?;
         }
         if write {
-            state.writes(caller.session)?;
+            state.writes_to(caller.session, ino)?;
         }
         let reply = self.inode_reply(state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
@@ -136,8 +136,8 @@ impl Shard {
         let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
         let unwritten = |ino: &Ino| was_ended && !state.sessions.is_written(*ino);
         let unwritten: HashSet<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
-        if opens.iter().any(|(_, _, writers)| *writers > 0) {
-            state.writes(caller.session)?;
+        for (ino, _, _) in opens.iter().filter(|(_, _, writers)| *writers > 0) {
+            state.writes_to(caller.session, *ino)?;
         }
         let before = state.sessions.reclaim(caller.session, &opens);
         for (ino, _, writers) in &opens {

@@ -136,7 +136,7 @@ impl Shard {
         let mut state = self.lock();
         let lost = state.sessions.expire(now, self.peers.grace());
         for (session, _) in &lost {
-            if let Err(errno) = state.leave_silently(*session) {
+            if let Err(errno) = state.leave_silently(*session, &self.layout) {
                 tracing::error!(%errno, "cannot note what a client that is gone may have left unconfirmed");
             }
             self.ended(&mut state, *session);

@@ -16,6 +16,7 @@ pub(super) mod left;
 mod quiet;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +54,8 @@ pub struct Losses {
     pending: BTreeMap<SessionId, Verifiers>,
     /// Sessions that may have written something that no sync has confirmed.
     writing: BTreeSet<SessionId>,
+    /// What they may have written.
+    touched: touched::Touched,
     /// Those that have said that all is confirmed, once, and have opened, closed and changed nothing since.
     confirming: BTreeSet<SessionId>,
     /// Those that have said so twice, and have opened and changed nothing since: in the log, as this node may lose its
@@ -107,6 +110,7 @@ impl Losses {
                 self.begun.remove(session);
                 self.pending.remove(session);
                 self.writing.remove(session);
+                self.touched.end(*session);
                 self.confirming.remove(session);
                 self.quiet.remove(session);
                 self.waking.remove(session);
@@ -148,6 +152,7 @@ impl Losses {
             }
             LossRecord::Quiet { session } => {
                 self.writing.remove(session);
+                self.touched.end(*session);
                 self.quiet.insert(*session);
             }
             LossRecord::Busy { session } => drop(self.quiet.remove(session)),

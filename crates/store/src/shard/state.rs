@@ -166,7 +166,12 @@ impl State {
     /// Logs, applies and remembers one change.
     pub fn commit(&mut self, caller: Caller<'_>, record: Record, outcome: Outcome) -> Result<(), Errno> {
         let origin = Origin { session: caller.session, id: caller.id };
-        self.writes(caller.session)?;
+        match &record {
+            Record::Make { ino, .. } | Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } => {
+                self.writes_to(caller.session, *ino)?;
+            }
+            _ => self.writes(caller.session)?,
+        }
         self.record(Some(origin), record)?;
         self.sessions.answer(caller.session, caller.id, outcome);
         Ok(())

@@ -1,5 +1,6 @@
 //! What clients tell the home shard of losses, and ask.
 
+use model::stripe::Layout;
 use model::{FragmentIndex, Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::Reply;
@@ -37,7 +38,10 @@ impl Shard {
             LossRequest::Lost { fragment, verifier, inos, any } => {
                 let mut state = self.lock();
                 if !is_user {
-                    state.lose(fragment, verifier, &inos, any)?;
+                    // It went on without its memory, or has written too many.
+                    let touched = any.then(|| state.losses.touched.all(caller.session)).flatten();
+                    let (any, touched) = (any && touched.is_none(), touched.unwrap_or_default());
+                    state.lose(fragment, verifier, &[&*inos, &*touched].concat(), any)?;
                 }
                 if inos.is_empty() {
                     state.hear(caller.session, fragment, verifier)?;
@@ -50,8 +54,12 @@ impl Shard {
             }
             LossRequest::Told { .. } | LossRequest::Left { .. } if is_user => return Err(Errno::PERM),
             LossRequest::Told { losses } => self.lock().tell(&losses)?,
-            LossRequest::Left { fragment, verifier, inos, any, names } => {
-                self.lock().leave((fragment, verifier), inos, any, names)?;
+            LossRequest::Left { fragment, verifier, inos, any: false, names } => {
+                self.lock().leave((fragment, verifier), inos, false, names)?;
+            }
+            LossRequest::Left { fragment, verifier, names, .. } => {
+                let mut state = self.lock();
+                state.leave_touched(caller.session, &self.layout, (fragment, verifier), names)?;
             }
             LossRequest::Confirmed { again } => {
                 return self.confirmed(caller, again).map(Reply::Truth);
@@ -178,12 +186,27 @@ impl State {
 
     /// The session ends without a word: what it wrote may be lost, where a fragment has another verifier than it had
     /// when the session began.
-    pub(in super::super) fn leave_silently(&mut self, session: SessionId) -> Result<(), Errno> {
+    pub(in super::super) fn leave_silently(
+        &mut self,
+        session: SessionId,
+        layout: &Layout,
+    ) -> Result<(), Errno> {
         let begun = self.losses.begun.get(&session).filter(|_| self.losses.writing.contains(&session));
-        begun
-            .cloned()
-            .unwrap_or_default()
-            .into_iter()
-            .try_for_each(|place| self.leave(place, Vec::new(), true, true))
+        let mut begun = begun.cloned().unwrap_or_default().into_iter();
+        begun.try_for_each(|place| self.leave_touched(session, layout, place, true))
+    }
+
+    /// The session ends, or goes on without its memory: all that it may have written there, and names, may be
+    /// unconfirmed.
+    fn leave_touched(
+        &mut self,
+        session: SessionId,
+        layout: &Layout,
+        place: (FragmentIndex, u64),
+        names: bool,
+    ) -> Result<(), Errno> {
+        let touched = self.losses.touched.on(session, place.0, layout);
+        let any = touched.is_none();
+        self.leave(place, touched.unwrap_or_default(), any, names)
     }
 }

@@ -3,13 +3,14 @@
 //! **Invariant:** it is given up only when all of it was synced and the fragment has the commit verifier still that it
 //! had when it was written, or when it is noted as lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use model::stripe::Layout;
 use model::{FragmentIndex, Ino, SessionId};
 use rustix::io::Errno;
-use wire::data::message::{EVERYTHING, Loss, LostOf, NAMES};
+use wire::data::message::{EVERYTHING, LOSSES_MAX, Loss, LostOf, NAMES};
 use wire::data::{Reply, Request};
 
 use super::super::record::Record;
@@ -36,6 +37,9 @@ const VERIFIER_PATIENCE: Duration = Duration::from_millis(200);
 /// How long sessions have to say what they lost, when a stage asks: they look every second.
 const SAID_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// So many files of sessions that are silent are told apart.
+const SILENT_MAX: usize = LOSSES_MAX / 2;
 
 /// By whom this node syncs its own objects, and looks.
 pub(super) const OWN: SessionId = SessionId([0xfc; 16]);
@@ -106,22 +110,27 @@ impl Parts {
 }
 
 impl State {
-    /// What any file may have lost, as a session that writes has not said what, while the fragments have these
+    /// What files may have lost, as a session that writes has not said what, while the fragments have these
     /// verifiers. `at_last`: who is connected, and does not speak of losses yet, never will.
-    fn silent(&self, who_asks: SessionId, present: &Verifiers, at_last: bool) -> Vec<Loss> {
-        let mut silent = Verifiers::new();
+    fn silent(&self, who_asks: SessionId, layout: &Layout, present: &Verifiers, at_last: bool) -> Vec<Loss> {
+        let mut silent = BTreeMap::new();
         for session in self.losses.writing.iter().filter(|session| **session != who_asks) {
             if at_last && self.sessions.is_connected(*session) && !self.losses.speaking.contains(session) {
                 continue;
             }
-            let begun = self.losses.begun.get(session).into_iter().flatten();
-            let lost = begun.filter_map(|(fragment, then)| {
-                let now = present.get(fragment)?;
-                (now != then).then_some((*fragment, *now))
-            });
-            silent.extend(lost);
+            for (fragment, then) in self.losses.begun.get(session).into_iter().flatten() {
+                if let Some(now) = present.get(fragment)
+                    && now != then
+                {
+                    let inos = self.losses.touched.or_everything(*session, *fragment, layout);
+                    silent.extend(inos.into_iter().map(|ino| ((ino, *fragment), *now)));
+                }
+            }
         }
-        let of = |(fragment, verifier)| LostOf { ino: EVERYTHING, fragment, verifier };
+        if silent.len() > SILENT_MAX {
+            silent = silent.into_iter().map(|((_, fragment), now)| ((EVERYTHING, fragment), now)).collect();
+        }
+        let of = |((ino, fragment), verifier)| LostOf { ino, fragment, verifier };
         let loss = |of| Loss { number: 0, of, age_ms: 0, seconds: now().seconds, told: false };
         silent.into_iter().map(|one| loss(of(one))).collect()
     }
@@ -153,8 +162,8 @@ impl Shard {
     }
 
     /// As [`Shard::look_at_left`], and looks whether a fragment has lost something of which a session that writes has
-    /// not said yet what; waits a moment for that, and for fragments that do not answer. What any file may have lost
-    /// then, for who asks.
+    /// not said yet what; waits a moment for that, and for fragments that do not answer. What files may have lost then,
+    /// for who asks.
     pub(super) fn look_at_all(&self, who_asks: SessionId) -> Vec<Loss> {
         self.look_at_left();
         let (begun, mut present) = (Instant::now(), Verifiers::new());
@@ -163,7 +172,7 @@ impl Shard {
             let found = missing.filter_map(|one| Some((one, verifier(&self.objects, &self.peers, one)?)));
             present.extend(found.collect::<Verifiers>());
             let at_last = begun.elapsed() >= SAID_WITHIN;
-            let silent = self.lock().silent(who_asks, &present, at_last);
+            let silent = self.lock().silent(who_asks, &self.layout, &present, at_last);
             let is_known =
                 silent.is_empty() && self.peers.all().all(|fragment| present.contains_key(&fragment));
             if is_known || at_last {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::SessionId;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 
 use super::super::record::Record;
@@ -61,8 +61,20 @@ impl State {
         if !self.losses.awake.contains(&session) {
             self.losses.waking.add(session);
         }
-        self.losses.writing.insert(session);
+        if self.losses.writing.insert(session) {
+            self.losses.touched.begin(session);
+        }
         self.losses.confirming.remove(&session);
+        Ok(())
+    }
+
+    /// As [`State::writes`]; to this file.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn writes_to(&mut self, session: SessionId, ino: Ino) -> Result<(), Errno> {
+        self.writes(session)?;
+        self.losses.touched.add(session, ino);
         Ok(())
     }
 
