@@ -57,6 +57,24 @@ fn a_session_with_the_longest_name_can_be_quarantined_and_has_a_token_then() {
 }
 
 #[test]
+fn a_session_whose_token_no_request_may_name_any_more_is_read_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    let long = format!("{}-old-1", "a".repeat(Token::LEN_MAX));
+    let row = "1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]'";
+    let rows =
+        format!("INSERT INTO sessions VALUES ('{long}', 1, {row}), ('a.b', 2, {row}), ('', 3, {row});");
+    older(&path, 1, &rows);
+    Database::open(&path).unwrap();
+    let mut connection = Connection::open(&path).unwrap();
+    let tx = connection.transaction().unwrap();
+    let living = sessions::living(&tx).unwrap();
+    let tokens: Vec<&str> = living.iter().map(|session| session.token.as_str()).collect();
+    assert_eq!(tokens, [long.as_str(), "a.b", ""]);
+    assert!(living.iter().all(|one| sessions::find(&tx, &one.token).unwrap().as_ref() == Some(one)));
+}
+
+#[test]
 fn a_database_is_opened_again_and_a_newer_one_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("control.db");
