@@ -1,7 +1,7 @@
 //! Values that tests of this crate show and follow.
 
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use wire::control::{
     ApiError, Blame, CLI, ErrorCode, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side,
     StageNotes, StageProgress, StageStatus, VolumeKind,
@@ -70,7 +70,7 @@ pub fn session() -> SessionStatus {
     let begin = [(Function::Setup, 150), (Function::DataIn, 2_010)];
     let timings_ms = [begin, [(Function::PreRun, 40), (Function::PostRun, 30)]].concat();
     SessionStatus {
-        token: "3".into(),
+        token: Token::literal("3"),
         owner: Owner { uid: 1000, gid: 1000 },
         script: Script {
             text: "#!/bin/sh\n".into(),

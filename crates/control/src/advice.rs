@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use daemon::error::site;
-use model::NodeName;
+use model::{NodeName, Token};
 use wire::advice::{self};
 use wire::control::{ApiError, ErrorCode};
 
@@ -14,13 +14,13 @@ use crate::state::instances::Instance;
 /// What the node `node` said of its part of the buffer `token`.
 pub(crate) fn of_node<S: Site>(
     of: &S,
-    (node, token): (&NodeName, &str),
+    (node, token): (&NodeName, &Token),
     instance: &Instance,
     error: ApiError,
 ) -> ApiError {
     let said = advice::of_buffer(&error.advice, token);
     let advice = match error.code == ErrorCode::NoSuchFragment {
-        true => format!("{said}; {}", for_good(of.cluster().is_some(), instance, (node, token))),
+        true => format!("{said}; {}", for_good(of.cluster().is_some(), instance, (node, token.as_str()))),
         false => said,
     };
     ApiError { advice, ..error }

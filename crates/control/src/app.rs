@@ -27,7 +27,7 @@ pub struct App<S> {
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
     /// Quarantined sessions that are to be finished by ourselves.
-    to_finish: Mutex<Vec<String>>,
+    to_finish: Mutex<Vec<Token>>,
     /// When this process noted that all parts of an instance are there. A node that was asked before does not know.
     made: Mutex<HashMap<InstanceId, Instant>>,
 }
@@ -73,34 +73,41 @@ impl<S: Site> App<S> {
     }
 
     /// Stages out and releases the quarantined session, when the function that runs is done.
-    pub(crate) fn finish_later(&self, token: String) {
+    pub(crate) fn finish_later(&self, token: Token) {
         self.to_finish.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
 
     /// Who was quarantined since this was asked last.
-    pub(crate) fn take_to_finish(&self) -> Vec<String> {
+    pub(crate) fn take_to_finish(&self) -> Vec<Token> {
         std::mem::take(&mut *self.to_finish.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The session of a token, also one that is torn down.
+    /// The session of a token as somebody spelt it, also one that is torn down.
+    ///
+    /// # Errors
+    /// `bad_token`, `no_such_session`.
+    pub(crate) async fn session(&self, token: &str) -> Result<sessions::Session, ApiError> {
+        self.known(&checked_token(token)?).await
+    }
+
+    /// The same of a token that was checked.
     ///
     /// # Errors
     /// `no_such_session`.
-    pub(crate) async fn session(&self, token: &str) -> Result<sessions::Session, ApiError> {
-        check_token(token)?;
+    pub(crate) async fn known(&self, token: &Token) -> Result<sessions::Session, ApiError> {
         let name = token.to_owned();
         let found = self.database.transact(move |tx| sessions::find(tx, &name)).await?;
         found.ok_or_else(|| no_such_session(token))
     }
 
     /// The function of the session that runs now.
-    pub(crate) fn running(&self, token: &str) -> Option<Function> {
+    pub(crate) fn running(&self, token: &Token) -> Option<Function> {
         self.queues.running(token)
     }
 }
 
 /// Slurm looks for the words `token not found` in what teardown says.
-pub(crate) fn no_such_session(token: &str) -> ApiError {
+pub(crate) fn no_such_session(token: &Token) -> ApiError {
     user(
         ErrorCode::NoSuchSession,
         format!("session {token}: token not found"),
@@ -109,12 +116,12 @@ pub(crate) fn no_such_session(token: &str) -> ApiError {
 }
 
 /// A token names files and parts of URLs.
-pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
+pub(crate) fn checked_token(token: &str) -> Result<Token, ApiError> {
     let refused = |_| {
         let message = format!("invalid token {token:?}");
         user(ErrorCode::BadToken, message, "use letters, digits, '_' and '-', at most 64")
     };
-    token.parse::<Token>().map(drop).map_err(refused)
+    token.parse().map_err(refused)
 }
 
 /// Seconds since 1970.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::CallError;
 use daemon::error::{bug, site, user};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -185,7 +185,7 @@ impl Site for ClusterSite {
         Ok(())
     }
 
-    fn remove_mount_folder(&self, _token: &str) {
+    fn remove_mount_folder(&self, _token: &Token) {
         // Each node removes its own.
     }
 }

@@ -6,12 +6,13 @@ mod noting;
 use std::sync::Arc;
 use std::time::Instant;
 
+use model::Token;
 use model::phase::Function;
 use wire::control::{
     ApiError, CreatePersistent, PostRun, PreRun, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
-use crate::app::{App, check_token};
+use crate::app::{App, checked_token};
 use crate::lifecycle::{self, reuse};
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -52,16 +53,16 @@ impl<S: Site> App<S> {
     /// # Errors
     /// The function's; it is also kept in the session's status.
     pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
-        check_token(token)?;
-        self.make_way(token, &request).await;
-        let (app, name, call) = (Arc::clone(self), token.to_owned(), request.call());
+        let token = checked_token(token)?;
+        self.make_way(&token, &request).await;
+        let (app, name, call) = (Arc::clone(self), token.clone(), request.call());
         let function = call.function;
         self.queues
-            .run(token, call, move |cancelled| async move {
+            .run(&token, call, move |cancelled| async move {
                 let started = Instant::now();
                 let result = match request {
                     Request::Setup(setup) => lifecycle::setup::run(&app, &name, *setup).await,
-                    Request::Create(create) => lifecycle::persistent::run(&app, *create).await,
+                    Request::Create(create) => lifecycle::persistent::run(&app, &name, *create).await,
                     Request::DataIn => lifecycle::data_in::run(&app, &name, cancelled).await,
                     Request::PreRun(how) => lifecycle::pre_run::run(&app, &name, how).await,
                     Request::PostRun(how) => lifecycle::post_run::run(&app, &name, how).await,
@@ -91,8 +92,8 @@ impl<S: Site> App<S> {
             tokio::spawn(async move {
                 let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
                 for function in functions {
-                    if let Err(error) = app.run(&token, function).await {
-                        tracing::warn!(token, %error, "a quarantined session is not finished");
+                    if let Err(error) = app.run(token.as_str(), function).await {
+                        tracing::warn!(?token, %error, "a quarantined session is not finished");
                         return;
                     }
                 }
@@ -109,13 +110,12 @@ impl<S: Site> App<S> {
         token: &str,
         how: Teardown,
     ) -> Result<TeardownReply, ApiError> {
-        check_token(token)?;
         let number = self.session(token).await?.number;
         self.run(token, Request::Teardown(how)).await?;
         let found = self.database.transact(move |tx| sessions::numbered(tx, number)).await?;
         // Another session has the token of one that is not there any more.
         let Some(session) = found else { return Ok(TeardownReply { kept: None, renamed: None }) };
-        let renamed = (session.token != token).then_some(session.token);
+        let renamed = (session.token != *token).then_some(session.token);
         Ok(TeardownReply { kept: session.kept, renamed })
     }
 
@@ -124,10 +124,9 @@ impl<S: Site> App<S> {
     /// # Errors
     /// `no_such_session`, or the node does not answer.
     pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
-        check_token(token)?;
         let session = self.session(token).await?;
-        let data_in = self.queues.cancel(token, Function::DataIn).await;
-        let data_out = self.queues.cancel(token, Function::DataOut).await;
+        let data_in = self.queues.cancel(&session.token, Function::DataIn).await;
+        let data_out = self.queues.cancel(&session.token, Function::DataOut).await;
         if !data_in && !data_out {
             script::stop_leftovers(self, &session).await?;
         }
@@ -163,7 +162,7 @@ impl<S: Site> App<S> {
     }
 
     /// A call in a hurry does not wait behind a patient one of minutes: that one is made to end first.
-    async fn make_way(&self, token: &str, request: &Request) {
+    async fn make_way(&self, token: &Token, request: &Request) {
         let (unmount, stop) = match request {
             Request::Setup(setup) => {
                 let known = lifecycle::setup::living(self, token).await;
@@ -185,10 +184,10 @@ impl<S: Site> App<S> {
         }
         if unmount
             && self.queues.running(token) == Some(Function::PostRun)
-            && let Ok(session) = self.session(token).await
+            && let Ok(session) = self.known(token).await
             && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
         {
-            tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
+            tracing::warn!(?token, %error, "a hurried unmount failed, wait for the patient one");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use daemon::error::{bug, site, user};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -170,7 +170,7 @@ impl Site for LocalSite {
         self.nodes.stop().await
     }
 
-    fn remove_mount_folder(&self, token: &str) {
+    fn remove_mount_folder(&self, token: &Token) {
         // Missing if the user named the place; not empty only if somebody put something there, which stays.
         let _ = std::fs::remove_dir(self.mount_folder().join(token));
     }

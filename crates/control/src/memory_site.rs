@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use daemon::error::{site, user};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{
@@ -236,7 +236,7 @@ impl Site for MemorySite {
         Ok(())
     }
 
-    fn remove_mount_folder(&self, _token: &str) {}
+    fn remove_mount_folder(&self, _token: &Token) {}
 }
 
 impl NodeApi for MemorySite {

@@ -1,9 +1,9 @@
 //! Everything that is allocated and mounted, as numbered objects: one reading of the database, made fresh with what the
 //! nodes said last.
 
-use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Function, Phase};
+use model::{NodeName, Token};
 use rusqlite::Transaction;
 use wire::control::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
@@ -36,7 +36,7 @@ pub(crate) fn read(
     tx: &Transaction<'_>,
     views: &[NodeView],
     rights: Rights,
-    busy: impl Fn(&str) -> Option<Function>,
+    busy: impl Fn(&Token) -> Option<Function>,
 ) -> state::Result<Objects> {
     let mut wholes = Vec::new();
     for session in sessions::living(tx)? {
@@ -104,7 +104,7 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
         nodes: u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX),
         created_unix: whole.session.created_unix,
         intact,
-        label: whole.session.token.clone(),
+        label: whole.session.token.to_string(),
         public: whole.session.shared,
         configurations: u32::try_from(instance.access_modes.len()).unwrap_or(u32::MAX),
         pool: instance.pool.clone(),

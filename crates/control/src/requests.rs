@@ -44,14 +44,18 @@ impl<S: Site> Handler<S> {
     /// The session, if the caller may touch it. Somebody else's is not there for him.
     async fn own(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
         let session = self.app.session(token).await?;
-        if self.rights(caller).cover(session.owner.uid) { Ok(session) } else { Err(no_such_session(token)) }
+        if self.rights(caller).cover(session.owner.uid) {
+            Ok(session)
+        } else {
+            Err(no_such_session(&session.token))
+        }
     }
 
     /// The same, to look only: persistent buffers that are shared are there for everybody.
     async fn visible(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
         let session = self.app.session(token).await?;
         let visible = session.shared || self.rights(caller).cover(session.owner.uid);
-        if visible { Ok(session) } else { Err(no_such_session(token)) }
+        if visible { Ok(session) } else { Err(no_such_session(&session.token)) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
+use model::Token;
 use model::buffer::BufferRef;
 use model::directive::{self, Behaviour, Capacity, Directive, JobDw, RequestedMode};
 use model::phase::{AccessMode, Direction};
@@ -10,7 +11,8 @@ use daemon::error::{bug, user};
 
 use crate::state::transfers::{self, Origin, Transfer};
 
-/// What `%j` stands for while there is no job yet; a path with it cannot be looked at.
+/// What `%j` stands for while there is no job yet; a path with it cannot be looked at. It is no token, and
+/// nothing is noted with it.
 pub(crate) const UNKNOWN_JOB_ID: &str = "<job-id>";
 
 /// What a script asks for.
@@ -19,7 +21,7 @@ pub(crate) struct Plan {
     /// The job's own buffer; `None` where it only uses persistent ones.
     pub own: Option<Own>,
     /// The persistent buffers that the job uses, in the script's order.
-    pub uses: Vec<String>,
+    pub uses: Vec<Token>,
     /// Persistent buffers that the script creates: bytes and pool of each. The workload manager asks for them.
     pub creates: Vec<(u64, Option<String>)>,
     /// Whether it has `#BB` lines, which the workload manager carries out.
@@ -45,7 +47,7 @@ pub(crate) struct Own {
 ///
 /// # Errors
 /// The first mistake, a script without directives, or what is not built yet.
-pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan, ApiError> {
+pub(crate) fn plan(script: &Script, job_id: &Token, owner: &Owner) -> Result<Plan, ApiError> {
     let symbols = symbols(script, job_id);
     let parsed = directive::parse(&script.text, &symbols)
         .map_err(|errors| refusal(script, ErrorCode::BadDirective, &errors.0))?;
@@ -66,7 +68,8 @@ pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan,
                     behaviour: job.behaviour,
                 });
             }
-            Directive::PersistentDw { name } => plan.uses.push(name.clone()),
+            // It is looked up only: no buffer has a name that is misspelt.
+            Directive::PersistentDw { name } => plan.uses.push(Token::unchecked(name)),
             Directive::CreatePersistent(create) => {
                 plan.creates.push((bytes(create.capacity)?, create.pool.clone()));
                 plan.has_bb = true;
@@ -82,11 +85,11 @@ pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan,
     Ok(plan)
 }
 
-fn symbols(script: &Script, job_id: &str) -> Symbols {
+fn symbols(script: &Script, job_id: &Token) -> Symbols {
     Symbols {
-        job_id: job_id.to_owned(),
+        job_id: job_id.to_string(),
         // Not an array: Slurm then gives the job's own id, and a task id that means nothing.
-        array_job_id: job_id.to_owned(),
+        array_job_id: job_id.to_string(),
         array_task_id: "0".to_owned(),
         workdir: script.workdir.to_string_lossy().into_owned(),
         user: script.user.clone(),
@@ -143,7 +146,7 @@ fn stages<'a>(directives: &[&'a Directive]) -> impl Iterator<Item = (Direction, 
 fn planned(
     (position, (direction, stage)): (u32, (Direction, &directive::Stage)),
     plan: &Plan,
-    job_id: &str,
+    job_id: &Token,
     owner: &Owner,
 ) -> Transfer {
     let ((buffer, access_mode), buffer_path) = match &stage.buffer {
@@ -205,7 +208,7 @@ mod tests {
             "{JOB}#DW stage_out type=directory source=$DW_JOB_STRIPED/out destination=%d/out-%j\n\
              #DW stage_in type=file source=/pfs/a destination=$DW_JOB_STRIPED/a\n"
         );
-        let plan = plan(&script(&text), "7", &OWNER).unwrap();
+        let plan = plan(&script(&text), &Token::literal("7"), &OWNER).unwrap();
         assert_eq!(plan.own.unwrap().requested_bytes, 10_000_000_000);
         let stages: Vec<_> =
             plan.stages.iter().map(|s| (s.id("7"), s.direction, s.pfs_path.to_str().unwrap())).collect();
@@ -217,14 +220,14 @@ mod tests {
 
     #[test]
     fn a_script_without_directives_is_told_how_one_looks() {
-        let error = plan(&script("#!/bin/sh\nhostname\n"), "1", &OWNER).unwrap_err();
+        let error = plan(&script("#!/bin/sh\nhostname\n"), &Token::literal("1"), &OWNER).unwrap_err();
         assert_eq!(error.code, ErrorCode::NoDirectives);
         assert!(error.advice.contains("#DW jobdw"));
     }
 
     #[test]
     fn what_is_not_built_is_refused_with_its_line() {
-        let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), "1", &OWNER).unwrap_err();
+        let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), &Token::literal("1"), &OWNER).unwrap_err();
         assert_eq!(error.code, ErrorCode::NotBuilt);
         assert!(error.message.contains("line 2"), "{}", error.message);
     }
@@ -233,10 +236,10 @@ mod tests {
     fn a_job_may_use_persistent_buffers_only() {
         let text = "#!/bin/sh\n#DW persistentdw name=shared\n\
             #DW stage_in type=file source=/pfs/a destination=$DW_PERSISTENT_STRIPED_shared/a\n";
-        let plan = plan(&script(text), "1", &OWNER).unwrap();
-        assert_eq!((plan.own, plan.uses), (None, vec!["shared".to_owned()]));
+        let plan = plan(&script(text), &Token::literal("1"), &OWNER).unwrap();
+        assert_eq!((plan.own, plan.uses), (None, vec![Token::literal("shared")]));
         assert_eq!(
-            (plan.stages[0].buffer.persistent(), plan.stages[0].access_mode),
+            (plan.stages[0].buffer.persistent().map(Token::as_str), plan.stages[0].access_mode),
             (Some("shared"), AccessMode::Striped)
         );
     }
@@ -244,7 +247,7 @@ mod tests {
     #[test]
     fn lines_of_the_workload_manager_are_no_reason_to_refuse() {
         let text = "#!/bin/sh\n#BB create_persistent name=x capacity=1GiB pool=fast\n#BB destroy_persistent name=y\n";
-        let plan = plan(&script(text), "1", &OWNER).unwrap();
+        let plan = plan(&script(text), &Token::literal("1"), &OWNER).unwrap();
         assert_eq!((plan.own, plan.has_bb), (None, true));
         assert_eq!(plan.creates, [(1 << 30, Some("fast".to_owned()))]);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use model::phase::{AccessMode, Redundancy};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
@@ -215,5 +215,5 @@ pub trait Site: NodeApi + 'static {
     fn stop_nodes(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// Removes the empty folder that a token's mount points were in.
-    fn remove_mount_folder(&self, token: &str);
+    fn remove_mount_folder(&self, token: &Token);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use model::Token;
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
 use wire::advice;
@@ -52,9 +53,9 @@ struct Rows {
     transfers: Vec<Transfer>,
     timings_ms: Vec<(Function, u64)>,
     /// The persistent buffers that it uses.
-    uses: Vec<String>,
+    uses: Vec<Token>,
     /// The sessions that use it, if it is a persistent buffer.
-    users: Vec<String>,
+    users: Vec<Token>,
 }
 
 impl Rows {
@@ -63,7 +64,7 @@ impl Rows {
     /// # Errors
     /// The database's.
     fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
-        let token = session.token.as_str();
+        let token = &session.token;
         let mut transfers = transfers::of_script(tx, token)?;
         transfers.extend(transfers::shown(tx, token, ON_DEMAND_SHOWN)?);
         let is_written = session.was_mounted || session.persistent;
@@ -121,7 +122,7 @@ impl Rows {
 /// hold, until each stage-out is complete. What they have verified is not taken off, as it need not be in what the
 /// buffer holds: a file is verified with its holes, once by each stage-out that has it, and may be removed or changed
 /// since. A job that never ran wrote nothing.
-fn owing(is_written: bool, transfers: &[Transfer]) -> BTreeSet<&str> {
+fn owing(is_written: bool, transfers: &[Transfer]) -> BTreeSet<&Token> {
     let is_owed = |transfer: &&Transfer| {
         is_written && transfer.direction == Direction::Out && transfer.state != StageState::Complete
     };
@@ -143,11 +144,11 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
         node: activation.node,
         access_mode: activation.access_mode,
         mountpoint: activation.mountpoint,
-        persistent: activation.buffer.persistent().map(str::to_owned),
+        persistent: activation.buffer.persistent().cloned(),
     }
 }
 
-fn describe_instance(instance: Instance, token: &str, nodes: &[NodeView]) -> InstanceStatus {
+fn describe_instance(instance: Instance, token: &Token, nodes: &[NodeView]) -> InstanceStatus {
     let told = |parts: Vec<PartTrouble>| parts.into_iter().map(|part| part.of_buffer(token)).collect();
     InstanceStatus {
         used_bytes: used_bytes(&instance, nodes),
@@ -178,7 +179,7 @@ fn copies(instance: &Instance, nodes: &[NodeView]) -> Vec<CopyStatus> {
 }
 
 /// The mirrors of an instance's objects, likewise.
-fn mirrors(instance: &Instance, token: &str, nodes: &[NodeView]) -> Vec<MirrorStatus> {
+fn mirrors(instance: &Instance, token: &Token, nodes: &[NodeView]) -> Vec<MirrorStatus> {
     // A node that was lost is none of them any more.
     let views = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
     let views = views.filter_map(|view| Some((view, view.health.as_ref()?)));
@@ -216,7 +217,7 @@ mod tests {
         // A file of 1 GiB that is one hole was verified, or one that the job has removed since, or one file twice; what
         // failed is still in the buffer.
         let stages = [out(StageState::Complete, 1 << 30), out(StageState::Failed, 0)];
-        let own = BTreeSet::from([stages[0].token.as_str()]);
+        let own = BTreeSet::from([&stages[0].token]);
         assert_eq!(owing(true, &stages), own);
         assert_eq!(owing(true, &[out(StageState::Active, 1 << 30)]), own);
         assert_eq!(owing(true, &stages[..1]), BTreeSet::new());
@@ -225,11 +226,11 @@ mod tests {
 
     #[test]
     fn what_a_job_is_to_stage_out_of_a_persistent_buffer_is_owed_by_that() {
-        let buffer = BufferRef::Persistent("data".into());
+        let buffer = BufferRef::Persistent(Token::literal("data"));
         let stages = [Transfer { buffer, ..out(StageState::Pending, 0) }];
-        assert_eq!(owing(true, &stages), BTreeSet::from(["data"]));
+        assert_eq!(owing(true, &stages), BTreeSet::from([&Token::literal("data")]));
         // On demand, from a buffer that is nobody's job's.
-        let stages = [Transfer { token: "data".into(), ..out(StageState::Failed, 0) }];
-        assert_eq!(owing(true, &stages), BTreeSet::from(["data"]));
+        let stages = [Transfer { token: Token::literal("data"), ..out(StageState::Failed, 0) }];
+        assert_eq!(owing(true, &stages), BTreeSet::from([&Token::literal("data")]));
     }
 }

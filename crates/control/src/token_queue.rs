@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::error::{bug, site};
+use model::Token;
 use model::phase::Function;
 use tokio::sync::watch;
 use wire::control::{ApiError, ErrorCode};
@@ -34,12 +35,12 @@ pub(crate) struct TokenQueues {
 
 #[derive(Default)]
 struct Table {
-    tokens: HashMap<String, Token>,
+    tokens: HashMap<Token, Line>,
     closed: bool,
 }
 
 #[derive(Default)]
-struct Token {
+struct Line {
     head: Arc<tokio::sync::Mutex<()>>,
     jobs: HashMap<Call, Job>,
 }
@@ -57,7 +58,7 @@ impl TokenQueues {
     /// What the work fails with; [`TokenQueues::close`]d; a panic of the work.
     pub(crate) async fn run<F>(
         self: &Arc<Self>,
-        token: &str,
+        token: &Token,
         call: Call,
         work: impl FnOnce(Cancelled) -> F + Send + 'static,
     ) -> Result<(), ApiError>
@@ -74,10 +75,10 @@ impl TokenQueues {
     }
 
     /// Asks the calls of `function` that run or wait to stop, and waits until they have. Replies whether there was one.
-    pub(crate) async fn cancel(&self, token: &str, function: Function) -> bool {
+    pub(crate) async fn cancel(&self, token: &Token, function: Function) -> bool {
         let jobs: Vec<_> = {
             let table = self.lock();
-            let jobs = table.tokens.get(token).map(|token| token.jobs.iter()).into_iter().flatten();
+            let jobs = table.tokens.get(token).map(|line| line.jobs.iter()).into_iter().flatten();
             let cancelled = jobs.filter(|(call, _)| call.function == function);
             cancelled.map(|(_, job)| (job.cancel.clone(), job.outcome.clone())).collect()
         };
@@ -89,7 +90,7 @@ impl TokenQueues {
     }
 
     /// The function of the token that runs now.
-    pub(crate) fn running(&self, token: &str) -> Option<Function> {
+    pub(crate) fn running(&self, token: &Token) -> Option<Function> {
         let table = self.lock();
         table.tokens.get(token)?.jobs.iter().find(|(_, job)| job.running).map(|(call, _)| call.function)
     }
@@ -98,9 +99,9 @@ impl TokenQueues {
     ///
     /// # Errors
     /// A token whose function runs or waits; then nothing is refused.
-    pub(crate) fn close(&self) -> Result<(), String> {
+    pub(crate) fn close(&self) -> Result<(), Token> {
         let mut table = self.lock();
-        match table.tokens.iter().find(|(_, token)| !token.jobs.is_empty()) {
+        match table.tokens.iter().find(|(_, line)| !line.jobs.is_empty()) {
             Some((token, _)) => Err(token.clone()),
             None => {
                 table.closed = true;
@@ -116,7 +117,7 @@ impl TokenQueues {
 
     fn join_or_start<F>(
         self: &Arc<Self>,
-        token: &str,
+        token: &Token,
         call: Call,
         work: impl FnOnce(Cancelled) -> F + Send + 'static,
     ) -> Result<watch::Receiver<Outcome>, ApiError>
@@ -152,13 +153,13 @@ impl TokenQueues {
         Ok(outcome)
     }
 
-    fn mark_running(&self, token: &str, call: &Call) {
-        if let Some(job) = self.lock().tokens.get_mut(token).and_then(|token| token.jobs.get_mut(call)) {
+    fn mark_running(&self, token: &Token, call: &Call) {
+        if let Some(job) = self.lock().tokens.get_mut(token).and_then(|line| line.jobs.get_mut(call)) {
             job.running = true;
         }
     }
 
-    fn remove(&self, token: &str, call: &Call) {
+    fn remove(&self, token: &Token, call: &Call) {
         let mut table = self.lock();
         let Some(line) = table.tokens.get_mut(token) else { return };
         line.jobs.remove(call);
@@ -181,6 +182,10 @@ mod tests {
     const IN: Call = Call { function: Function::DataIn, hurry: false, arguments: String::new() };
     const OUT: Call = Call { function: Function::DataOut, hurry: false, arguments: String::new() };
 
+    fn one() -> Token {
+        Token::literal("1")
+    }
+
     #[tokio::test]
     async fn the_same_call_joins_and_a_later_one_runs_anew() {
         let queues = Arc::new(TokenQueues::default());
@@ -193,11 +198,11 @@ mod tests {
                     go.notified().await;
                     Ok(())
                 };
-                queues.run("1", IN, work).await
+                queues.run(&one(), IN, work).await
             }
         };
         let callers = [tokio::spawn(call()), tokio::spawn(call())];
-        while queues.running("1").is_none() {
+        while queues.running(&one()).is_none() {
             tokio::task::yield_now().await;
         }
         tokio::task::yield_now().await;
@@ -205,7 +210,7 @@ mod tests {
         for caller in callers {
             caller.await.unwrap().unwrap();
         }
-        assert_eq!((count.load(Ordering::SeqCst), queues.running("1")), (1, None));
+        assert_eq!((count.load(Ordering::SeqCst), queues.running(&one())), (1, None));
         go.notify_one();
         call().await.unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 2);
@@ -224,10 +229,10 @@ mod tests {
                     first_log.lock().unwrap().push("in");
                     Ok(())
                 };
-                queues.run("1", IN, work).await
+                queues.run(&one(), IN, work).await
             })
         };
-        while queues.running("1").is_none() {
+        while queues.running(&one()).is_none() {
             tokio::task::yield_now().await;
         }
         first.abort();
@@ -239,7 +244,7 @@ mod tests {
                     second_log.lock().unwrap().push("out");
                     Ok(())
                 };
-                queues.run("1", OUT, work).await
+                queues.run(&one(), OUT, work).await
             })
         };
         tokio::task::yield_now().await;
@@ -248,7 +253,7 @@ mod tests {
         second.await.unwrap().unwrap();
         assert_eq!(*log.lock().unwrap(), ["in", "out"]);
         queues.close().unwrap();
-        assert_eq!(queues.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, ErrorCode::Stopping);
+        assert_eq!(queues.run(&one(), IN, |_| async { Ok(()) }).await.unwrap_err().code, ErrorCode::Stopping);
     }
 
     #[tokio::test]
@@ -260,22 +265,22 @@ mod tests {
                 let _ = cancelled.wait_for(|stop| *stop).await;
                 Err(site(ErrorCode::Cancelled, "", ""))
             };
-            tokio::spawn(async move { queues.run("1", IN, work).await })
+            tokio::spawn(async move { queues.run(&one(), IN, work).await })
         };
-        while queues.running("1").is_none() {
+        while queues.running(&one()).is_none() {
             tokio::task::yield_now().await;
         }
-        assert!(queues.cancel("1", Function::DataIn).await);
-        assert_eq!(queues.running("1"), None);
+        assert!(queues.cancel(&one(), Function::DataIn).await);
+        assert_eq!(queues.running(&one()), None);
         assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
-        assert!(!queues.cancel("1", Function::DataIn).await);
+        assert!(!queues.cancel(&one(), Function::DataIn).await);
     }
 
     #[tokio::test]
     async fn a_panic_ends_its_call_alone() {
         let queues = Arc::new(TokenQueues::default());
-        let error = queues.run("1", IN, |_| async { panic!("a bug") }).await.unwrap_err();
+        let error = queues.run(&one(), IN, |_| async { panic!("a bug") }).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::FunctionPanicked);
-        queues.run("1", IN, |_| async { Ok(()) }).await.unwrap();
+        queues.run(&one(), IN, |_| async { Ok(()) }).await.unwrap();
     }
 }

@@ -2,15 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Token;
+
 /// A buffer, as a job knows it. Its text is the persistent buffer's name, and empty for the job's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[serde(from = "Token", into = "Token")]
 pub enum BufferRef {
     /// The job's own.
     #[default]
     Own,
     /// The persistent buffer of this name.
-    Persistent(String),
+    Persistent(Token),
 }
 
 impl BufferRef {
@@ -20,7 +22,7 @@ impl BufferRef {
     }
 
     /// The persistent buffer's name.
-    pub fn persistent(&self) -> Option<&str> {
+    pub fn persistent(&self) -> Option<&Token> {
         match self {
             BufferRef::Own => None,
             BufferRef::Persistent(name) => Some(name),
@@ -28,21 +30,21 @@ impl BufferRef {
     }
 
     /// The session that has the buffer, where `own` is the job's.
-    pub fn holder<'a>(&'a self, own: &'a str) -> &'a str {
+    pub fn holder<'a>(&'a self, own: &'a Token) -> &'a Token {
         self.persistent().unwrap_or(own)
     }
 }
 
-impl From<String> for BufferRef {
-    fn from(text: String) -> BufferRef {
-        if text.is_empty() { BufferRef::Own } else { BufferRef::Persistent(text) }
+impl From<Token> for BufferRef {
+    fn from(name: Token) -> BufferRef {
+        if name.is_empty() { BufferRef::Own } else { BufferRef::Persistent(name) }
     }
 }
 
-impl From<BufferRef> for String {
-    fn from(buffer: BufferRef) -> String {
+impl From<BufferRef> for Token {
+    fn from(buffer: BufferRef) -> Token {
         match buffer {
-            BufferRef::Own => String::new(),
+            BufferRef::Own => Token::default(),
             BufferRef::Persistent(name) => name,
         }
     }
@@ -54,10 +56,10 @@ mod tests {
 
     #[test]
     fn a_buffer_is_its_text() {
-        for buffer in [BufferRef::Own, BufferRef::Persistent("data".into())] {
-            assert_eq!(BufferRef::from(String::from(buffer.clone())), buffer);
+        for buffer in [BufferRef::Own, BufferRef::Persistent(Token::literal("data"))] {
+            assert_eq!(BufferRef::from(Token::from(buffer.clone())), buffer);
         }
-        assert_eq!(BufferRef::Own.holder("7"), "7");
-        assert_eq!(BufferRef::Persistent("data".into()).holder("7"), "data");
+        assert_eq!(BufferRef::Own.holder(&Token::literal("7")), "7");
+        assert_eq!(BufferRef::Persistent(Token::literal("data")).holder(&Token::literal("7")), "data");
     }
 }

@@ -2,20 +2,22 @@
 //!
 //! **Invariant:** no person reads [`TOKEN`] in a command where anybody on the way knew the buffer's token.
 
+use model::Token;
+
 use crate::node::PartTrouble;
 
 /// Stands for the buffer's token in what a node advises: it knows buffers by their instances, and control fills it in.
 pub const TOKEN: &str = "{token}";
 
 /// What a node advises about the buffer `token`.
-pub fn of_buffer(advice: &str, token: &str) -> String {
-    advice.replace(TOKEN, token)
+pub fn of_buffer(advice: &str, token: &Token) -> String {
+    advice.replace(TOKEN, token.as_str())
 }
 
 impl PartTrouble {
     /// The same of a part of the buffer `token`.
     #[must_use]
-    pub fn of_buffer(self, token: &str) -> PartTrouble {
+    pub fn of_buffer(self, token: &Token) -> PartTrouble {
         PartTrouble { advice: of_buffer(&self.advice, token), ..self }
     }
 }
@@ -34,7 +36,7 @@ mod tests {
         for (status, command) in [(damaged, "`forebay scrub 17`"), (lost, "`forebay fsck 17 --repair`")] {
             let (why, advice) = status.told().unwrap();
             let trouble = PartTrouble { part: FragmentIndex(0), node: NodeName::literal("n1"), why, advice }
-                .of_buffer("17");
+                .of_buffer(&Token::literal("17"));
             assert!(trouble.advice.contains(command) && !trouble.advice.contains(TOKEN), "{trouble:?}");
         }
     }

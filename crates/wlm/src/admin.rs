@@ -13,6 +13,7 @@ mod update;
 use std::time::Duration;
 
 use arguments::{Command, Verb};
+use model::Token;
 use wire::control::Objects;
 
 use crate::stat::{self, Units};
@@ -45,7 +46,7 @@ pub enum AdminError {
     )]
     Kept {
         /// The session that has the data now.
-        token: String,
+        token: Token,
         /// Which data.
         why: String,
     },

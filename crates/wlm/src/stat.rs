@@ -91,8 +91,8 @@ const ALL: [What; 8] = [
 mod tests {
 
     use super::*;
-    use model::NodeName;
     use model::phase::AccessMode;
+    use model::{NodeName, Token};
     use wire::control::{
         ConfigurationObject, FragmentObject, InstanceObject, NodeRole, NodeStatus, ObjectState, PoolStatus,
         SessionObject,
@@ -110,7 +110,7 @@ mod tests {
             sessions: vec![SessionObject {
                 id: 75,
                 state,
-                token: "347".into(),
+                token: Token::literal("347"),
                 creator: "SLURM".into(),
                 owner: 1001,
                 created_unix: 1_478_232_104,

@@ -62,7 +62,7 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
         context.output.note(&format!("forebay: note: {note}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let token = checked_token(&token)?;
+    let token = checked_token(token.as_str())?;
     let setup = Setup {
         owner,
         script,

@@ -108,6 +108,7 @@ fn lacking(name: &str, damaged: &Damaged) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use model::Token;
     use wire::node::PartFiles;
 
     use super::*;
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn where_a_node_could_not_be_asked_nobody_is_told_that_no_file_is_known() {
         let files = PartFiles { unasked: true, ..PartFiles::default() };
-        let lines = lacking("n1", &Damaged { token: "b".into(), nodes: vec![], files, names_lack: false });
+        let lines =
+            lacking("n1", &Damaged { token: Token::literal("b"), nodes: vec![], files, names_lack: false });
         assert!(lines.iter().all(|line| !line.contains("none is known")), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("does not answer")), "{lines:?}");
     }

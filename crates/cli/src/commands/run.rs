@@ -59,7 +59,7 @@ async fn register(
         notes.push(format!("#SBATCH options without meaning here are ignored: {names}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let token = checked_token(&token)?;
+    let token = checked_token(token.as_str())?;
     let lock = context.records.lock(&token)?;
     let record = RunRecord {
         arguments: arguments.arguments,

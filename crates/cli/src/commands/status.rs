@@ -9,7 +9,6 @@ mod stages;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::Token;
 use wire::control::SessionStatus;
 
 use super::Context;
@@ -58,8 +57,7 @@ async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Fa
 }
 
 fn run_of(context: &Context, session: &SessionStatus) -> Run {
-    let token = Token::unchecked(&session.token);
-    match (context.records.is_live(&token), context.records.read(&token)) {
+    match (context.records.is_live(&session.token), context.records.read(&session.token)) {
         (true, _) => Run::Live,
         (false, Ok(Some(record))) if record.is_of(session) => Run::Interrupted,
         // Of one that cannot be read `run --resume` says why.

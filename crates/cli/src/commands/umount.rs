@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use model::Token;
 use model::phase::Phase;
 use wire::control::SessionStatus;
 
@@ -33,7 +32,7 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
             "`forebay status` lists the mounted ones",
         ));
     };
-    let token = &Token::unchecked(&session.token);
+    let token = &session.token;
     // A running script's mount is its own.
     let _lock = context.records.lock(token)?;
     if !arguments.force {

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use model::Token;
 use model::phase::Function;
 use wire::control::ApiError;
 
@@ -17,7 +18,7 @@ impl<S: Site> App<S> {
     /// Notes how a function ended. A call that was out of order changes nothing of what is known.
     pub(super) async fn note(
         &self,
-        token: &str,
+        token: &Token,
         function: Function,
         result: Result<Done, ApiError>,
         started: Instant,
@@ -27,7 +28,7 @@ impl<S: Site> App<S> {
         let noted = match &result {
             Ok(Done::Already) => Ok(()),
             Ok(Done::Now) => {
-                tracing::info!(token, ?function, elapsed_ms, "done");
+                tracing::info!(?token, ?function, elapsed_ms, "done");
                 let note = move |tx: &rusqlite::Transaction<'_>| {
                     let Some(session) = sessions::find(tx, &name)? else { return Ok(()) };
                     timings::set(tx, &name, function, elapsed_ms)?;
@@ -40,13 +41,13 @@ impl<S: Site> App<S> {
             }
             Err(error) if lifecycle::REFUSALS.contains(&error.code) => Ok(()),
             Err(error) => {
-                tracing::warn!(token, ?function, %error, "failed");
+                tracing::warn!(?token, ?function, %error, "failed");
                 let failed = (function, error.clone());
                 self.database.transact(move |tx| sessions::set_failed(tx, &name, Some(&failed))).await
             }
         };
         if let Err(error) = noted {
-            tracing::warn!(token, ?function, %error, "how a function ended is not in what `forebay status` tells");
+            tracing::warn!(?token, ?function, %error, "how a function ended is not in what `forebay status` tells");
         }
         result.map(drop)
     }

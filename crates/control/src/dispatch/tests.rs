@@ -31,6 +31,10 @@ use crate::state::Database;
 
 const TOKEN: &str = "7";
 
+fn token() -> Token {
+    Token::literal(TOKEN)
+}
+
 const JOB: &str = "#!/bin/sh\n\
     #DW jobdw type=scratch access_mode=striped,private capacity=10GB\n\
     #DW stage_in type=file source=/pfs/a destination=$DW_JOB_STRIPED/a\n\
@@ -135,7 +139,7 @@ async fn a_job_goes_through_its_life_and_leaves_nothing() {
     it.run(Request::DataIn).await.unwrap();
     it.run(pre_run()).await.unwrap();
     assert_eq!(it.site.world().mounts["7-private"].target.layout.width, 1);
-    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, &token()).await.unwrap().variables;
     assert_eq!(variables["DW_JOB_STRIPED"], "/dir/mnt/7/striped/");
     assert_eq!(variables["DW_JOB_PRIVATE"], "/dir/mnt/7/private/");
     assert!(it.status().await.activations.iter().all(|activation| activation.mounted));
@@ -261,7 +265,7 @@ async fn a_buffer_used_by_hand_is_mounted_where_asked_and_again_later() {
     let here = || Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()), ..PreRun::default() });
     it.run(here()).await.unwrap();
     assert_eq!(it.site.world().mounts["7-striped"].mountpoint, Path::new("/home/u/fast"));
-    assert_eq!(paths::paths(&it.app, TOKEN).await.unwrap().variables["DW_JOB_STRIPED"], "/home/u/fast/");
+    assert_eq!(paths::paths(&it.app, &token()).await.unwrap().variables["DW_JOB_STRIPED"], "/home/u/fast/");
     it.run(post_run()).await.unwrap();
     it.run(here()).await.unwrap();
     assert_eq!((it.status().await.phase, it.site.world().mounts.len()), (Phase::Mounted, 1));

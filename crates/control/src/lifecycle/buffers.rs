@@ -1,6 +1,7 @@
 //! The buffers that a session uses: its own instance, and persistent ones by name.
 
 use daemon::error::user;
+use model::Token;
 use model::buffer::BufferRef;
 use model::phase::Phase;
 use wire::control::{ApiError, ErrorCode, Owner};
@@ -17,7 +18,7 @@ pub(crate) struct Buffer {
     /// Which of the session's it is.
     pub which: BufferRef,
     /// The session that the instance belongs to.
-    pub token: String,
+    pub token: Token,
     /// The instance.
     pub described: Described,
 }
@@ -31,7 +32,7 @@ pub(crate) async fn of<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<B
     let read =
         move |tx: &rusqlite::Transaction<'_>| {
             let own = describe(tx, &session)?;
-            let mut buffers: Vec<Result<Buffer, String>> = Vec::new();
+            let mut buffers: Vec<Result<Buffer, Token>> = Vec::new();
             buffers.extend(own.map(|described| {
                 Ok(Buffer { which: BufferRef::Own, token: session.token.clone(), described })
             }));
@@ -77,7 +78,7 @@ pub(crate) fn describe(
 /// One is not there, or is another user's and not shared.
 pub(crate) async fn check_usable<S: Site>(
     app: &App<S>,
-    names: &[String],
+    names: &[Token],
     owner: &Owner,
 ) -> Result<(), ApiError> {
     let names = names.to_vec();
@@ -101,7 +102,7 @@ pub(crate) async fn check_usable<S: Site>(
 }
 
 /// The error of a persistent buffer that is not there.
-pub(crate) fn gone(name: &str) -> ApiError {
+pub(crate) fn gone(name: &Token) -> ApiError {
     let message = format!("there is no persistent buffer {name}");
     user(ErrorCode::NoSuchBuffer, message, "create it first: #BB create_persistent, in another job")
 }

@@ -1,5 +1,6 @@
 //! `data_in`: every `stage_in`, before the job. After a failure the rest is not started: the job cannot run.
 
+use model::Token;
 use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
@@ -14,8 +15,12 @@ use crate::transfers::script::{self, AfterFailure};
 ///
 /// # Errors
 /// The first stage that failed, or `cancelled`; called again it goes on there.
-pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn run<S: Site>(
+    app: &App<S>,
+    token: &Token,
+    cancelled: Cancelled,
+) -> Result<Done, ApiError> {
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedIn {
         return Ok(Done::Already);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::Token;
 use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
@@ -20,10 +21,10 @@ use crate::transfers::script::{self, AfterFailure};
 /// complete.
 pub(crate) async fn run<S: Site>(
     app: &Arc<App<S>>,
-    token: &str,
+    token: &Token,
     mut cancelled: Cancelled,
 ) -> Result<Done, ApiError> {
-    let session = app.session(token).await?;
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
         return Ok(Done::Already);
@@ -57,7 +58,7 @@ pub(crate) async fn run<S: Site>(
     Ok(Done::Now)
 }
 
-async fn has_nothing_to_stage<S: Site>(app: &App<S>, token: &str) -> Result<bool, ApiError> {
+async fn has_nothing_to_stage<S: Site>(app: &App<S>, token: &Token) -> Result<bool, ApiError> {
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((transfers::of_script(tx, &name)?, transfers::unfinished_of_job(tx, &name)?))

@@ -4,7 +4,7 @@
 //! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
 
 use daemon::error::user;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, NodeName, Token};
 use wire::control::{ApiError, ErrorCode, GiveUp};
 
 use super::target::{self, Described};
@@ -17,7 +17,7 @@ use crate::state::fragments::State;
 /// Nobody knows what its copies lack, and nobody accepts that.
 pub(super) fn judged(
     site: &impl Site,
-    token: &str,
+    token: &Token,
     (described, place): (&Described, FragmentIndex),
     (node, word): (&NodeName, &LastWord),
     asked: &GiveUp,
@@ -79,10 +79,10 @@ impl Doubt {
     }
 
     /// Takes them: how the part is replaced.
-    fn accept(&self, token: &str, node: &NodeName) -> State {
+    fn accept(&self, token: &Token, node: &NodeName) -> State {
         let Doubt { why, names, .. } = self;
         tracing::error!(
-            token,
+            ?token,
             ?node,
             why,
             names,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use daemon::error::user;
+use model::Token;
 use model::phase::{Direction, Redundancy, StageKind};
 use wire::control::{ApiError, ErrorCode, JobProcess, JobSummary};
 
@@ -20,7 +21,7 @@ use crate::state::transfers::Transfer;
 /// # Errors
 /// The first reason to refuse the script.
 pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
-    let plan = script::plan(&request.script, UNKNOWN_JOB_ID, &request.owner)?;
+    let plan = script::plan(&request.script, &Token::unchecked(UNKNOWN_JOB_ID), &request.owner)?;
     setup::check_here(app, &plan)?;
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;

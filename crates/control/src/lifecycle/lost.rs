@@ -11,7 +11,7 @@
 //! its node may answer nothing alone since.
 
 use daemon::error::user;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, NodeName, Token};
 use wire::control::{ApiError, AtRisk, Damaged, ErrorCode, GiveUp, Lost, Moved as Replaced};
 use wire::node::{FragmentSpec, Missing};
 
@@ -69,7 +69,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, name: &NodeName, asked: &GiveUp) 
 }
 
 /// The buffers that have a fragment there, or had one that is not discarded yet.
-async fn concerned<S: Site>(app: &App<S>, name: &NodeName) -> Result<Vec<(String, Described)>, ApiError> {
+async fn concerned<S: Site>(app: &App<S>, name: &NodeName) -> Result<Vec<(Token, Described)>, ApiError> {
     let name = name.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let noted = left::all(tx)?;
@@ -90,7 +90,7 @@ async fn concerned<S: Site>(app: &App<S>, name: &NodeName) -> Result<Vec<(String
 /// nodes, and if the bytes were nowhere else, whose they were, and whether names may lack.
 async fn replace<S: Site>(
     app: &App<S>,
-    token: &str,
+    token: &Token,
     mut described: Described,
     (lost, asked): (&NodeView, &GiveUp),
 ) -> Result<(Vec<NodeName>, Option<Lacking>), ApiError> {
@@ -161,7 +161,7 @@ async fn fill<S: Site>(
 /// Gives the fragment `place` to another node, if its last word does not say that more is lost with it.
 async fn take_place<S: Site>(
     app: &App<S>,
-    token: &str,
+    token: &Token,
     (described, place): (&Described, FragmentIndex),
     (lost, asked): (&NodeView, &GiveUp),
 ) -> Result<Instance, ApiError> {
@@ -185,7 +185,7 @@ fn answers(name: &NodeName) -> ApiError {
 /// Notes another place, and that what the lost node had is to be discarded when it is back.
 async fn note_place<S: Site>(
     app: &App<S>,
-    token: &str,
+    token: &Token,
     instance: Instance,
     (lost, replaced): (&NodeView, State),
 ) -> Result<Instance, ApiError> {

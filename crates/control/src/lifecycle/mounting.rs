@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
+use model::{NodeName, Token};
 use wire::control::ApiError;
 use wire::data::credential::{Capability, Identity};
 use wire::node::{MountSpec, StorageAddress};
@@ -51,7 +51,12 @@ pub(crate) fn mount_id(handle: &str, activation: &Activation) -> String {
 }
 
 /// Where a namespace is mounted below `root` unless the caller names a place.
-pub(crate) fn default_mountpoint(root: &Path, token: &str, buffer: &BufferRef, mode: AccessMode) -> PathBuf {
+pub(crate) fn default_mountpoint(
+    root: &Path,
+    token: &Token,
+    buffer: &BufferRef,
+    mode: AccessMode,
+) -> PathBuf {
     root.join(token).join(place(buffer, mode))
 }
 
@@ -165,7 +170,7 @@ pub(crate) async fn unmount<S: Site>(
     let left = match app.site.unmount(&node, &id, how).await {
         Ok(()) => None,
         Err(error) if absent(&app.site, &error) => {
-            tracing::warn!(token = session.token, ?node, id, %error, "a mount is left behind until its node is back");
+            tracing::warn!(token = ?session.token, ?node, id, %error, "a mount is left behind until its node is back");
             Some(Leftover { node, kind: Kind::Mount, id })
         }
         Err(error) => return Err(error),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use model::Token;
 use model::buffer::BufferRef;
 use wire::control::ApiError;
 
@@ -78,7 +79,7 @@ pub(crate) async fn unmount_all<S: Site>(
 }
 
 /// What the session has mounted, or had, and of which kind of buffer each is.
-fn with_kinds(tx: &rusqlite::Transaction<'_>, token: &str) -> state::Result<Vec<(Activation, PoolKind)>> {
+fn with_kinds(tx: &rusqlite::Transaction<'_>, token: &Token) -> state::Result<Vec<(Activation, PoolKind)>> {
     let mut kinds: HashMap<BufferRef, PoolKind> = HashMap::new();
     let mut found = Vec::new();
     for activation in activations::of(tx, token)? {

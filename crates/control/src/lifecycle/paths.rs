@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::Token;
 use model::directive::BufferRoot;
 use wire::control::{ApiError, Paths, RealSize};
 
@@ -15,8 +16,8 @@ use crate::state::{activations, instances, transfers};
 ///
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
-pub(crate) async fn paths<S: Site>(app: &App<S>, token: &str) -> Result<Paths, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn paths<S: Site>(app: &App<S>, token: &Token) -> Result<Paths, ApiError> {
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
@@ -49,8 +50,8 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &str) -> Result<Paths, A
 ///
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
-pub(crate) async fn real_size<S: Site>(app: &App<S>, token: &str) -> Result<RealSize, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn real_size<S: Site>(app: &App<S>, token: &Token) -> Result<RealSize, ApiError> {
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let instance = app.database.transact(move |tx| instances::find(tx, &name)).await?;

@@ -1,9 +1,10 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
+use model::Token;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Coherence, Phase};
-use wire::control::{ApiError, CreatePersistent, ErrorCode, Script};
+use wire::control::{ApiError, CreatePersistent, ErrorCode, Owner, Script};
 
 use super::setup::{self, Order};
 use super::{Done, redundancy};
@@ -18,22 +19,20 @@ use crate::state::sessions::Session;
 /// # Errors
 /// Another user has a buffer of that name, or another one of the same user; a pool without room; a node that does not
 /// make its fragment.
-pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Result<Done, ApiError> {
+pub(crate) async fn run<S: Site>(
+    app: &App<S>,
+    token: &Token,
+    request: CreatePersistent,
+) -> Result<Done, ApiError> {
     check_name(&request.name)?;
     check_capacity(request.capacity_bytes)?;
     pool::check_persistent(&app.site, request.pool.as_deref())?;
-    if let Some(known) = setup::living(app, &request.name).await?
+    if let Some(known) = setup::living(app, token).await?
         && known.phase != Phase::Registered
     {
         return same(&known, &request).map(|()| Done::Already);
     }
-    let script = Script {
-        text: String::new(),
-        path: "/".into(),
-        workdir: "/".into(),
-        job_name: request.name.clone(),
-        user: request.owner.uid.to_string(),
-    };
+    let script = script(token, &request.owner);
     let modes = match request.access_modes.is_empty() {
         true => vec![AccessMode::Striped],
         false => request.access_modes,
@@ -43,7 +42,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Res
     let session = Session {
         persistent: true,
         shared: request.shared,
-        ..Session::new(&request.name, &request.caller, now_unix(), request.owner, script)
+        ..Session::new(token, &request.caller, now_unix(), request.owner, script)
     };
     let own = Own {
         requested_bytes: request.capacity_bytes,
@@ -64,6 +63,17 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Res
     };
     setup::allocate(app, order).await?;
     Ok(Done::Now)
+}
+
+/// What stands for the script that it has not.
+fn script(token: &Token, owner: &Owner) -> Script {
+    Script {
+        text: String::new(),
+        path: "/".into(),
+        workdir: "/".into(),
+        job_name: token.to_string(),
+        user: owner.uid.to_string(),
+    }
 }
 
 /// A workload manager asks twice where the first reply was lost.

@@ -4,6 +4,7 @@
 //! files that are open may stay so for the grace period, then the mount's process is ended: nothing of the job writes
 //! during the stage-out.
 
+use model::Token;
 use model::phase::Phase;
 use wire::control::{ApiError, PostRun};
 
@@ -18,8 +19,8 @@ use crate::state::sessions;
 ///
 /// # Errors
 /// A node does not let go.
-pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: PostRun) -> Result<Done, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, how: PostRun) -> Result<Done, ApiError> {
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     let which = how.mountpoint.as_deref().map_or(Which::All, Which::At);
     let stays = unmount_of(app, &session, which, manner(&app.site, how.hurry)).await?;

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use daemon::error::user;
-use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, Phase, StageState};
+use model::{NodeName, Token};
 use wire::control::{ApiError, ErrorCode, NodeRole, PreRun};
 
 use super::beside::{Standing, standing};
@@ -71,8 +71,8 @@ struct Host {
 ///
 /// # Errors
 /// A `stage_in` is missing, the mount point is no folder, or a node cannot mount; then nothing stays mounted.
-pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> Result<Done, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: PreRun) -> Result<Done, ApiError> {
+    let session = app.known(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
@@ -149,7 +149,7 @@ async fn give_up<S: Site>(app: &App<S>, session: &Session, wanted: &[(Place, Sta
         _ => Which::All,
     };
     if let Err(error) = unmount_of(app, session, which, Unmount::AtOnce).await {
-        tracing::warn!(token = session.token, %error, "a mount of a job that does not start stays for now");
+        tracing::warn!(token = ?session.token, %error, "a mount of a job that does not start stays for now");
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** the session keeps everything.
 
+use model::Token;
 use model::phase::Phase;
 use wire::control::ApiError;
 
@@ -20,7 +21,7 @@ pub(super) async fn rename<S: Site>(
     session: &Session,
     (word, kept): (&'static str, String),
     finish: bool,
-) -> Result<String, ApiError> {
+) -> Result<Token, ApiError> {
     let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
     let change = move |tx: &rusqlite::Transaction<'_>| {
         if mounted {
@@ -34,7 +35,7 @@ pub(super) async fn rename<S: Site>(
         Ok(renamed)
     };
     let renamed = app.database.transact(change).await?;
-    tracing::warn!(token = session.token, renamed, "session quarantined, its data is kept");
+    tracing::warn!(token = ?session.token, ?renamed, "session quarantined, its data is kept");
     if finish {
         app.finish_later(renamed.clone());
     }

@@ -7,7 +7,7 @@
 //! its own.
 
 use daemon::error::user;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, NodeName, Token};
 use wire::control::{ApiError, ErrorCode, GiveUp};
 use wire::node::FragmentStatus;
 
@@ -25,8 +25,8 @@ use crate::state::instances::Instance;
 pub(super) async fn lacking<S: Site>(
     app: &App<S>,
     name: &NodeName,
-    all: Vec<(String, Described)>,
-) -> Result<Vec<(String, Described)>, ApiError> {
+    all: Vec<(Token, Described)>,
+) -> Result<Vec<(Token, Described)>, ApiError> {
     let mut lacking = Vec::new();
     let mut there = None;
     for (token, described) in all {
@@ -56,7 +56,7 @@ pub(super) async fn lacking<S: Site>(
 /// It is there; its mirror is gone, too; it is not known what that lacks, and nobody accepts it.
 pub(super) async fn begin<S: Site>(
     app: &App<S>,
-    token: &str,
+    token: &Token,
     (described, place): (&Described, FragmentIndex),
     (gone, asked): (&NodeView, &GiveUp),
 ) -> Result<Option<State>, ApiError> {

@@ -28,7 +28,7 @@ pub(crate) fn is_reused(known: &Session, request: &Setup) -> bool {
 /// # Errors
 /// A node does not let go.
 pub(crate) async fn make_room<S: Site>(app: &App<S>, known: &Session) -> Result<(), ApiError> {
-    tracing::warn!(token = known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
+    tracing::warn!(token = ?known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
     unmount_all(app, known, Unmount::AtOnce).await?;
     if teardown::owed(app, known).await?.is_none() {
         // Not in a hurry: nodes may still drain what its user asked them to.

@@ -5,7 +5,7 @@
 use daemon::error::user;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
-use model::{InstanceId, buffer::BufferRef};
+use model::{InstanceId, Token, buffer::BufferRef};
 use wire::control::{ApiError, Blame, ErrorCode, Setup, VolumeKind};
 
 use super::target::Described;
@@ -36,14 +36,14 @@ pub(crate) struct Order {
     /// Its stages.
     pub stages: Vec<Transfer>,
     /// The persistent buffers that it uses.
-    pub uses: Vec<String>,
+    pub uses: Vec<Token>,
 }
 
 /// Allocates.
 ///
 /// # Errors
 /// The script's mistakes, a pool without room, a node that does not make its fragment; nothing is left allocated then.
-pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> Result<Done, ApiError> {
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: Setup) -> Result<Done, ApiError> {
     if let Some(known) = living(app, token).await? {
         if known.persistent {
             let message = format!("{token} is the name of a persistent buffer");
@@ -58,7 +58,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> R
     let plan = script::plan(&request.script, token, &request.owner)?;
     check_here(app, &plan)?;
     buffers::check_usable(app, &plan.uses, &request.owner).await?;
-    tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
+    tracing::info!(?token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
     let mut session =
         Session::new(token, &request.caller, now_unix(), request.owner.clone(), request.script.clone());
     if let Some(own) = &plan.own {
@@ -108,7 +108,7 @@ pub(crate) async fn allocate<S: Site>(app: &App<S>, order: Order) -> Result<(), 
         match try_allocate(app, &order).await {
             // The next try takes the next id: there are only so many that others have.
             Err(error) if error.code == ErrorCode::FragmentOfAnother => {
-                tracing::warn!(token = order.session.token, %error, "the buffer gets another id");
+                tracing::warn!(token = ?order.session.token, %error, "the buffer gets another id");
             }
             allocated => return allocated,
         }
@@ -117,12 +117,12 @@ pub(crate) async fn allocate<S: Site>(app: &App<S>, order: Order) -> Result<(), 
 
 async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiError> {
     let session = register(app, order).await?;
-    let token = session.token.as_str();
+    let token = &session.token;
     let Some(own) = &order.own else { return finish(app, order, &session, None).await };
     let mut instance = match find_instance(app, token).await? {
         // An earlier call broke off: its specification goes on.
         Some(instance) => instance,
-        None => choose(app, token, own, order).await?,
+        None => choose(app, own, order).await?,
     };
     let kind = pool::kind(instance.kind);
     let mut made = kind.allocate(app, &described(&session, &instance)).await;
@@ -149,7 +149,7 @@ fn described(session: &Session, instance: &Instance) -> Described {
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn living<S: Site>(app: &App<S>, token: &str) -> Result<Option<Session>, ApiError> {
+pub(crate) async fn living<S: Site>(app: &App<S>, token: &Token) -> Result<Option<Session>, ApiError> {
     let token = token.to_owned();
     let found = app.database.transact(move |tx| sessions::find(tx, &token)).await?;
     Ok(found.filter(|session| session.phase != Phase::TornDown))
@@ -174,16 +174,16 @@ async fn register<S: Site>(app: &App<S>, order: &Order) -> Result<Session, ApiEr
     app.database.transact(register).await
 }
 
-async fn find_instance<S: Site>(app: &App<S>, token: &str) -> Result<Option<Instance>, ApiError> {
+async fn find_instance<S: Site>(app: &App<S>, token: &Token) -> Result<Option<Instance>, ApiError> {
     let token = token.to_owned();
     app.database.transact(move |tx| instances::find(tx, &token)).await
 }
 
 /// Decides size, nodes and volume, and notes it, in one transaction: two setups at once do not get the same room.
-async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) -> Result<Instance, ApiError> {
+async fn choose<S: Site>(app: &App<S>, own: &Own, order: &Order) -> Result<Instance, ApiError> {
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let (key, stage_key) = (new_key()?, new_key()?);
-    let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
+    let (token, own, fragments) = (order.session.token.clone(), own.clone(), order.fragments);
     let if_possible = order.mirror_if_possible;
     let (wanted, image_from) = (order.volume, app.site.image_bytes_min());
     let volume_of = move |bytes| {
@@ -261,7 +261,7 @@ async fn fall_back<S: Site>(
     instance: Instance,
 ) -> Result<Instance, ApiError> {
     let token = session.token.clone();
-    tracing::info!(token, instance = ?instance.id, "no image possible, use a directory");
+    tracing::info!(?token, instance = ?instance.id, "no image possible, use a directory");
     pool::kind(instance.kind).discard(app, session, &instance, false).await?;
     let instance = Instance { volume: VolumeKind::Directory, ..instance };
     let noted = instance.clone();

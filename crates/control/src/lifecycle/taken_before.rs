@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** only what a node serves with the instance's key, in the term that it says, is noted.
 
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, NodeName, Token};
 use wire::control::ApiError;
 
 use super::fragments;
@@ -19,7 +19,7 @@ use crate::state::leftovers::{self as left, Leftover};
 /// The node's that serves it, as where the part is another buffer's; the database's.
 pub(super) async fn find<S: Site>(
     app: &App<S>,
-    token: &str,
+    token: &Token,
     (described, place): (&Described, FragmentIndex),
     lost: &NodeView,
 ) -> Result<Option<Instance>, ApiError> {

@@ -4,7 +4,7 @@
 
 use model::phase::AccessMode;
 use model::stripe::Layout;
-use model::{FragmentIndex, NodeName};
+use model::{FragmentIndex, NodeName, Token};
 use wire::control::{ApiError, Owner};
 use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
@@ -36,7 +36,7 @@ const PRIVATE: u32 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     /// The session that it belongs to.
-    pub token: String,
+    pub token: Token,
     /// The instance.
     pub instance: Instance,
     /// Whose its roots are.

@@ -3,6 +3,7 @@
 //! Without `hurry` the data of a session that was ever mounted is kept until every `stage_out` is complete.
 
 use daemon::error::user;
+use model::Token;
 use model::phase::{Direction, Phase, StageState};
 use wire::control::{ApiError, ErrorCode, StageStatus, Teardown};
 
@@ -22,8 +23,8 @@ use crate::transfers::{discard, job_end, while_running};
 ///
 /// # Errors
 /// A node does not let go; called again it goes on.
-pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: Teardown) -> Result<Done, ApiError> {
-    let session = app.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, how: Teardown) -> Result<Done, ApiError> {
+    let session = app.known(token).await?;
     if session.phase == Phase::TornDown {
         return Ok(Done::Already);
     }
@@ -70,10 +71,10 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: Teardown) -> Re
 }
 
 /// Whether what is owed is given up, as it is in a `hurry`: then it is named before anything of it is gone.
-fn is_given_up(token: &str, StageStatus { source, destination, .. }: &StageStatus, hurry: bool) -> bool {
+fn is_given_up(token: &Token, StageStatus { source, destination, .. }: &StageStatus, hurry: bool) -> bool {
     if hurry {
         tracing::warn!(
-            token,
+            ?token,
             source,
             destination,
             "torn down in a hurry: what is not staged out is given up"
@@ -146,7 +147,7 @@ async fn keep<S: Site>(app: &App<S>, session: &Session, stage: &StageStatus) -> 
         quarantine::rename(app, session, ("kept", kept), finish).await?;
         return Ok(Done::Already);
     }
-    tracing::warn!(token = session.token, kept, "data kept");
+    tracing::warn!(token = ?session.token, kept, "data kept");
     let (token, unmounted) = (session.token.clone(), session.phase == Phase::Mounted);
     let note = move |tx: &rusqlite::Transaction<'_>| {
         if unmounted {

@@ -189,9 +189,9 @@ async fn give<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiErro
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
         from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
-        session: session.token.clone(),
+        session: session.token.to_string(),
         when: instance.behaviour.drain,
-        slurm_job: (session.caller == SLURM).then(|| session.token.clone()),
+        slurm_job: (session.caller == SLURM).then(|| session.token.to_string()),
     });
     let spec = LocalSpec {
         id: session.handle.clone(),
@@ -238,7 +238,7 @@ async fn release<S: Site>(
     let id = session.handle.clone();
     match app.site.release_local(node, &id, how).await {
         Err(error) if absent(&app.site, &error) => {
-            tracing::warn!(token = session.token, ?node, %error, "a volume is left behind until its node is back");
+            tracing::warn!(token = ?session.token, ?node, %error, "a volume is left behind until its node is back");
             let kind = if how == Release::GivenUp { Left::LocalGivenUp } else { Left::Local };
             Ok(Some(Leftover { node: node.to_owned(), kind, id }))
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::user;
-use model::{FragmentIndex, Ino, NodeName};
+use model::{FragmentIndex, Ino, NodeName, Token};
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{ApiError, ErrorCode};
@@ -50,7 +50,7 @@ pub(super) async fn fsck<S: Site>(
     Path(token): Path<String>,
     Body(spec): Body<FsckSpec>,
 ) -> Reply<FsckReport> {
-    let instance = instance(&handler, caller, &token).await?;
+    let (token, instance) = instance(&handler, caller, &token).await?;
     let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
     for (part, node) in FragmentIndex::of_each(&instance.nodes) {
         let one = match handler.app.site.fsck(node, &instance.id, spec).await {
@@ -99,13 +99,13 @@ async fn together<S: Site>(
     token: &str,
     spec: Option<ScrubSpec>,
 ) -> Result<ScrubStatus, ApiError> {
-    let instance = instance(handler, caller, token).await?;
+    let (token, instance) = instance(handler, caller, token).await?;
     let mut sum = ScrubStatus::sum();
     for (part, node) in FragmentIndex::of_each(&instance.nodes) {
         let one = match handler.app.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(handler, &instance, (part, node, token), error));
+                sum.unseen.push(unseen(handler, &instance, (part, node, &token), error));
                 continue;
             }
         };
@@ -124,7 +124,7 @@ async fn together<S: Site>(
 fn unseen<S: Site>(
     handler: &Handler<S>,
     of: &Instance,
-    (part, node, token): (FragmentIndex, &NodeName, &str),
+    (part, node, token): (FragmentIndex, &NodeName, &Token),
     error: ApiError,
 ) -> PartTrouble {
     let error = advice::of_node(&handler.app.site, (node, token), of, error);
@@ -146,13 +146,21 @@ async fn name<S: Site>(handler: &Handler<S>, instance: &Instance, damaged: &mut 
     }
 }
 
-async fn instance<S: Site>(handler: &Handler<S>, caller: Caller, token: &str) -> Result<Instance, ApiError> {
-    handler.own(caller, token).await?;
-    let wanted = token.to_owned();
+/// The session of the token as somebody spelt it, and its instance.
+async fn instance<S: Site>(
+    handler: &Handler<S>,
+    caller: Caller,
+    token: &str,
+) -> Result<(Token, Instance), ApiError> {
+    let token = handler.own(caller, token).await?.token;
+    let wanted = token.clone();
     let find = move |tx: &rusqlite::Transaction<'_>| instances::find(tx, &wanted);
     let found = handler.app.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
-    found.ok_or_else(|| {
-        let message = format!("session {token} has no buffer whose bytes storage nodes keep");
-        user(ErrorCode::NoInstance, message, "`forebay status` shows what it has")
-    })
+    match found {
+        Some(instance) => Ok((token, instance)),
+        None => {
+            let message = format!("session {token} has no buffer whose bytes storage nodes keep");
+            Err(user(ErrorCode::NoInstance, message, "`forebay status` shows what it has"))
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use daemon::error::user;
+use model::Token;
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{
@@ -81,7 +82,8 @@ pub(super) async fn job_process<S: Site>(
 /// A token that no session has.
 pub(super) async fn new_token<S: Site>(State(handler): State<Handler<S>>) -> Reply<NewToken> {
     let draw = |tx: &rusqlite::Transaction<'_>| loop {
-        let token = counters::next(tx, Counter::Token)?.to_string();
+        // Digits only.
+        let token = Token::unchecked(counters::next(tx, Counter::Token)?.to_string());
         if sessions::find(tx, &token)?.is_none() {
             return Ok(token);
         }

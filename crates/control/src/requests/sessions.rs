@@ -108,8 +108,8 @@ pub(super) async fn paths<S: Site>(
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<Paths> {
-    handler.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::paths(&handler.app, &token).await?))
+    let session = handler.own(caller, &token).await?;
+    Ok(Json(lifecycle::paths::paths(&handler.app, &session.token).await?))
 }
 
 /// What was really allocated.
@@ -118,8 +118,8 @@ pub(super) async fn real_size<S: Site>(
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<RealSize> {
-    handler.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::real_size(&handler.app, &token).await?))
+    let session = handler.own(caller, &token).await?;
+    Ok(Json(lifecycle::paths::real_size(&handler.app, &session.token).await?))
 }
 
 async fn run<S: Site>(handler: &Handler<S>, token: &str, request: Request) -> Reply<SessionStatus> {

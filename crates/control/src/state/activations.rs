@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use model::NodeName;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
+use model::{NodeName, Token};
 use rusqlite::{Row, Transaction, params};
 
 use super::Result;
-use super::text::Word;
+use super::text::{Word, first_word};
 
 /// One mount of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +42,14 @@ impl Activation {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+pub(crate) fn set(tx: &Transaction<'_>, token: &Token, activation: &Activation) -> Result<()> {
     tx.execute(
         "INSERT INTO activations
              (token, buffer, access_mode, node, ordinal, shared, mountpoint, mounted, interruptions)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT DO UPDATE SET shared = ?6, mountpoint = ?7, mounted = ?8, interruptions = ?9",
         params![
-            token,
+            Word(token),
             Word(&activation.buffer),
             Word(activation.access_mode),
             Word(&activation.node),
@@ -67,19 +67,20 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) ->
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Activation>> {
     let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY number")?;
-    Ok(query.query_map([token], read)?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(token)], read)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// One that is mounted at a path, on whatever node, with the token of its session.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(String, Activation)>> {
+pub(crate) fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(Token, Activation)>> {
     let mut query = tx.prepare("SELECT * FROM activations WHERE mountpoint = ?1 AND mounted LIMIT 1")?;
-    let mut rows =
-        query.query_map([mountpoint.to_string_lossy()], |row| Ok((row.get("token")?, read(row)?)))?;
+    let mut rows = query.query_map([mountpoint.to_string_lossy()], |row| {
+        Ok((row.get::<_, Word<Token>>("token")?.0, read(row)?))
+    })?;
     Ok(rows.next().transpose()?)
 }
 
@@ -100,9 +101,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
+pub(crate) fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(Token, PathBuf)>> {
     let mut query = tx.prepare("SELECT token, mountpoint FROM activations WHERE mounted LIMIT 1")?;
-    let mut rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
+    let mut rows = query.query_map([], |row| Ok((first_word(row)?, row.get::<_, String>(1)?.into())))?;
     Ok(rows.next().transpose()?)
 }
 
@@ -110,11 +111,11 @@ pub(crate) fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBu
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Result<()> {
+pub(crate) fn remove(tx: &Transaction<'_>, token: &Token, gone: &Activation) -> Result<()> {
     tx.execute(
         "DELETE FROM activations
          WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
-        params![token, Word(&gone.buffer), Word(gone.access_mode), Word(&gone.node), gone.ordinal],
+        params![Word(token), Word(&gone.buffer), Word(gone.access_mode), Word(&gone.node), gone.ordinal],
     )?;
     Ok(())
 }
@@ -123,7 +124,7 @@ pub(crate) fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Re
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+pub(crate) fn remove_ended(tx: &Transaction<'_>, token: &Token, activation: &Activation) -> Result<()> {
     let ended = of(tx, token)?.into_iter().filter(|other| !other.mounted && other.is_beside(activation));
     ended.filter(|other| other.ordinal != activation.ordinal).try_for_each(|other| remove(tx, token, &other))
 }
@@ -132,8 +133,8 @@ pub(crate) fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activ
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
-    tx.execute("DELETE FROM activations WHERE token = ?1", [token])?;
+pub(crate) fn delete(tx: &Transaction<'_>, token: &Token) -> Result<()> {
+    tx.execute("DELETE FROM activations WHERE token = ?1", [Word(token)])?;
     Ok(())
 }
 

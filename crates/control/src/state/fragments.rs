@@ -4,7 +4,7 @@
 //! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or
 //! not mounted, which somebody must decide. No two nodes were ever to have a fragment in the same term.
 
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
 use wire::node::Missing;
@@ -45,12 +45,12 @@ impl State {
 ///
 /// # Errors
 /// The database's; so for all that follow.
-pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[NodeName]) -> Result<()> {
-    tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
+pub(crate) fn set(tx: &Transaction<'_>, token: &Token, nodes: &[NodeName]) -> Result<()> {
+    tx.execute("DELETE FROM fragments WHERE token = ?1", [Word(token)])?;
     for (position, node) in nodes.iter().enumerate() {
         tx.execute(
             "INSERT INTO fragments (token, position, node, state) VALUES (?1, ?2, ?3, ?4)",
-            params![token, position, Word(node), Word(State::New)],
+            params![Word(token), position, Word(node), Word(State::New)],
         )?;
     }
     Ok(())
@@ -60,10 +60,10 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[NodeName]) -> Resu
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<NodeName>> {
+pub(crate) fn nodes(tx: &Transaction<'_>, token: &Token) -> Result<Vec<NodeName>> {
     let mut query = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
     Ok(query
-        .query_map([token], |row| Ok(row.get::<_, Word<NodeName>>(0)?.0))?
+        .query_map([Word(token)], |row| Ok(row.get::<_, Word<NodeName>>(0)?.0))?
         .collect::<rusqlite::Result<_>>()?)
 }
 
@@ -97,12 +97,12 @@ pub(crate) fn note_made(tx: &Transaction<'_>, instance: &InstanceId) -> Result<(
 /// The database's.
 pub(crate) fn replace(
     tx: &Transaction<'_>,
-    token: &str,
+    token: &Token,
     (lost, spare): (&NodeName, &NodeName),
     replaced: State,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![token, Word(lost), Word(spare), Word(replaced)])?;
+    tx.execute(sql, params![Word(token), Word(lost), Word(spare), Word(replaced)])?;
     Ok(())
 }
 
@@ -112,11 +112,11 @@ pub(crate) fn replace(
 /// The database's.
 pub(crate) fn replaced(
     tx: &Transaction<'_>,
-    token: &str,
+    token: &Token,
     (lost, found): (&NodeName, &NodeName),
     term: u32,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = ?5 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![token, Word(lost), Word(found), Word(State::There), term])?;
+    tx.execute(sql, params![Word(token), Word(lost), Word(found), Word(State::There), term])?;
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
-use super::text::{Json, Word};
+use super::text::{Json, Word, first_word};
 use super::{Result, fragments};
 use crate::site::PoolKind;
 
@@ -58,12 +58,12 @@ impl Instance {
 ///
 /// # Errors
 /// The database's; the session has one already.
-pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+pub(crate) fn insert(tx: &Transaction<'_>, token: &Token, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, kind,
          stage_key, behaviour) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
-            token,
+            Word(token),
             Word(&instance.id),
             instance.key,
             instance.requested_bytes,
@@ -80,7 +80,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> 
     for (position, mode) in instance.access_modes.iter().enumerate() {
         tx.execute(
             "INSERT INTO namespaces (token, position, access_mode) VALUES (?1, ?2, ?3)",
-            params![token, position, Word(mode)],
+            params![Word(token), position, Word(mode)],
         )?;
     }
     Ok(())
@@ -90,10 +90,10 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> 
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+pub(crate) fn place(tx: &Transaction<'_>, token: &Token, instance: &Instance) -> Result<()> {
     tx.execute(
         "UPDATE instances SET capacity_bytes = ?2, volume = ?3 WHERE token = ?1",
-        params![token, instance.capacity_bytes, Word(instance.volume)],
+        params![Word(token), instance.capacity_bytes, Word(instance.volume)],
     )?;
     fragments::set(tx, token, &instance.nodes)
 }
@@ -102,9 +102,9 @@ pub(crate) fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> R
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
+pub(crate) fn find(tx: &Transaction<'_>, token: &Token) -> Result<Option<Instance>> {
     let found = tx
-        .query_row("SELECT * FROM instances WHERE token = ?1", [token], |row| {
+        .query_row("SELECT * FROM instances WHERE token = ?1", [Word(token)], |row| {
             Ok(Instance {
                 id: row.get::<_, Word<InstanceId>>("id")?.0,
                 key: row.get("key")?,
@@ -127,7 +127,7 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>
     let states = fragments::states(tx, &instance.id)?;
     instance.made = states.iter().map(|(state, _)| *state == fragments::State::There).collect();
     let mut modes = tx.prepare("SELECT access_mode FROM namespaces WHERE token = ?1 ORDER BY position")?;
-    let modes = modes.query_map([token], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
+    let modes = modes.query_map([Word(token)], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
     instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;
     Ok(Some(instance))
 }
@@ -136,8 +136,11 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurrency: u32) -> Result<()> {
-    tx.execute("UPDATE instances SET stage_concurrency = ?2 WHERE token = ?1", params![token, concurrency])?;
+pub(crate) fn set_stage_concurrency(tx: &Transaction<'_>, token: &Token, concurrency: u32) -> Result<()> {
+    tx.execute(
+        "UPDATE instances SET stage_concurrency = ?2 WHERE token = ?1",
+        params![Word(token), concurrency],
+    )?;
     Ok(())
 }
 
@@ -147,7 +150,7 @@ pub(crate) fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurren
 /// The database's.
 pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Instance>> {
     let mut query = tx.prepare("SELECT token FROM instances ORDER BY rowid")?;
-    let tokens: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let tokens: Vec<Token> = query.query_map([], first_word)?.collect::<rusqlite::Result<_>>()?;
     tokens.iter().filter_map(|token| find(tx, token).transpose()).collect()
 }
 
@@ -158,9 +161,9 @@ const PRIVATE_FIRST: u32 = 16;
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(NodeName, u32)>> {
+pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &Token) -> Result<Vec<(NodeName, u32)>> {
     let mut query = tx.prepare("SELECT node, id FROM private_namespaces WHERE token = ?1 ORDER BY id")?;
-    let rows = query.query_map([token], |row| Ok((row.get::<_, Word<NodeName>>(0)?.0, row.get(1)?)))?;
+    let rows = query.query_map([Word(token)], |row| Ok((row.get::<_, Word<NodeName>>(0)?.0, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -170,13 +173,13 @@ pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Ve
 /// The database's.
 pub(crate) fn add_private_namespaces(
     tx: &Transaction<'_>,
-    token: &str,
+    token: &Token,
     nodes: &[NodeName],
 ) -> Result<Vec<(NodeName, u32)>> {
     let sql = "INSERT OR IGNORE INTO private_namespaces (token, node, id)
          SELECT ?1, ?2, COALESCE(MAX(id) + 1, ?3) FROM private_namespaces WHERE token = ?1";
     for node in nodes {
-        tx.execute(sql, params![token, Word(node), PRIVATE_FIRST])?;
+        tx.execute(sql, params![Word(token), Word(node), PRIVATE_FIRST])?;
     }
     private_namespaces(tx, token)
 }
@@ -185,7 +188,7 @@ pub(crate) fn add_private_namespaces(
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
-    tx.execute("DELETE FROM instances WHERE token = ?1", [token])?;
+pub(crate) fn delete(tx: &Transaction<'_>, token: &Token) -> Result<()> {
+    tx.execute("DELETE FROM instances WHERE token = ?1", [Word(token)])?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The numbers of a session's objects, which people and workload managers know them by.
 
+use model::Token;
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use rusqlite::{Row, Transaction};
@@ -25,7 +26,7 @@ pub(crate) struct Numbers {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Numbers> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &Token) -> Result<Numbers> {
     Ok(Numbers {
         fragments: rows(
             tx,
@@ -61,9 +62,9 @@ pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Numbers> {
 fn rows<T>(
     tx: &Transaction<'_>,
     sql: &str,
-    token: &str,
+    token: &Token,
     read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>> {
     let mut query = tx.prepare(sql)?;
-    Ok(query.query_map([token], |row| read(row))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(token)], |row| read(row))?.collect::<rusqlite::Result<_>>()?)
 }

@@ -1,11 +1,12 @@
 //! Table `registrations`: which session uses the namespaces of which instance, its own or a persistent buffer's.
 
+use model::Token;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Phase};
 use rusqlite::{Transaction, params};
 
 use super::Result;
-use super::text::Word;
+use super::text::{Word, first_word};
 
 /// One use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +23,16 @@ pub(crate) struct Registration {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn add(tx: &Transaction<'_>, token: &str, buffer: &BufferRef, modes: &[AccessMode]) -> Result<()> {
+pub(crate) fn add(
+    tx: &Transaction<'_>,
+    token: &Token,
+    buffer: &BufferRef,
+    modes: &[AccessMode],
+) -> Result<()> {
     for mode in modes {
         tx.execute(
             "INSERT OR IGNORE INTO registrations (token, buffer, access_mode) VALUES (?1, ?2, ?3)",
-            params![token, Word(buffer), Word(mode)],
+            params![Word(token), Word(buffer), Word(mode)],
         )?;
     }
     Ok(())
@@ -36,23 +42,23 @@ pub(crate) fn add(tx: &Transaction<'_>, token: &str, buffer: &BufferRef, modes: 
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn buffers_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+pub(crate) fn buffers_of(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Token>> {
     let mut query = tx.prepare(
         "SELECT buffer FROM registrations WHERE token = ?1 AND buffer != '' GROUP BY buffer ORDER BY MIN(number)",
     )?;
-    Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(token)], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// The sessions that use the persistent buffer `name`.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
+pub(crate) fn users_of(tx: &Transaction<'_>, name: &Token) -> Result<Vec<Token>> {
     let mut query = tx.prepare(
         "SELECT DISTINCT token FROM registrations JOIN sessions USING (token)
          WHERE buffer = ?1 AND phase != ?2 ORDER BY token",
     )?;
-    let rows = query.query_map(params![name, Word(Phase::TornDown)], |row| row.get(0))?;
+    let rows = query.query_map(params![Word(name), Word(Phase::TornDown)], first_word)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -60,7 +66,7 @@ pub(crate) fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> 
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
-    tx.execute("DELETE FROM registrations WHERE token = ?1", [token])?;
+pub(crate) fn delete(tx: &Transaction<'_>, token: &Token) -> Result<()> {
+    tx.execute("DELETE FROM registrations WHERE token = ?1", [Word(token)])?;
     Ok(())
 }

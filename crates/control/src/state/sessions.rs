@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use wire::control::{ApiError, Owner, Script};
 
 use super::Result;
-use super::text::{Word, from_json, to_json};
+use super::text::{Word, first_word, from_json, to_json};
 
 /// How many sessions are remembered after their teardown.
 const TORN_DOWN_MAX: u32 = 1000;
@@ -17,7 +17,7 @@ pub(crate) struct Session {
     /// Its number, never given twice; 0 until it is noted.
     pub number: u64,
     /// Job id or name.
-    pub token: String,
+    pub token: Token,
     /// What nodes know its mounts and stages by.
     pub handle: String,
     /// Who made it, as `SLURM`.
@@ -43,12 +43,18 @@ pub(crate) struct Session {
     /// Whether every user's jobs may use it.
     pub shared: bool,
     /// The token that it had before it was quarantined.
-    pub quarantined: Option<String>,
+    pub quarantined: Option<Token>,
 }
 
 impl Session {
     /// A session that nobody knows yet.
-    pub(crate) fn new(token: &str, caller: &str, created_unix: u64, owner: Owner, script: Script) -> Session {
+    pub(crate) fn new(
+        token: &Token,
+        caller: &str,
+        created_unix: u64,
+        owner: Owner,
+        script: Script,
+    ) -> Session {
         Session {
             number: 0,
             token: token.to_owned(),
@@ -80,7 +86,7 @@ impl Session {
 /// # Errors
 /// The database's.
 pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session> {
-    tx.execute("DELETE FROM sessions WHERE token = ?1", [&session.token])?;
+    tx.execute("DELETE FROM sessions WHERE token = ?1", [Word(&session.token)])?;
     let handle = free_handle(tx, &session.token)?;
     let sql =
         "INSERT INTO sessions (token, created_unix, owner_uid, owner_gid, script_text, script_path, workdir,
@@ -90,7 +96,7 @@ pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session
     tx.execute(
         sql,
         params![
-            session.token,
+            Word(&session.token),
             session.created_unix,
             session.owner.uid,
             session.owner.gid,
@@ -112,12 +118,12 @@ pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session
 }
 
 /// The token, or where nodes may still know something by that name, the token with a number.
-fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
+fn free_handle(tx: &Transaction<'_>, token: &Token) -> Result<String> {
     let mut taken = tx.prepare(
         "SELECT EXISTS (SELECT 1 FROM sessions WHERE handle = ?1 AND phase != ?2)
          OR EXISTS (SELECT 1 FROM leftovers WHERE id = ?1 OR id LIKE ?1 || '-%' OR id LIKE ?1 || '.%')",
     )?;
-    let mut handle = token.to_owned();
+    let mut handle = token.to_string();
     for again in 2.. {
         if !taken.query_row(params![handle, Word(Phase::TornDown)], |row| row.get(0))? {
             break;
@@ -131,18 +137,21 @@ fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn quarantine(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
-    let mut renamed = String::new();
+pub(crate) fn quarantine(tx: &Transaction<'_>, token: &Token, word: &str) -> Result<Token> {
+    let mut renamed = Token::default();
     for n in 1.. {
         let end = format!("-{word}-{n}");
-        let kept = token.len().min(Token::LEN_MAX.saturating_sub(end.len()));
+        let kept = token.as_str().len().min(Token::LEN_MAX.saturating_sub(end.len()));
         // Tokens are ASCII.
-        renamed = format!("{}{end}", token.get(..kept).unwrap_or_default());
+        renamed = Token::unchecked(format!("{}{end}", token.as_str().get(..kept).unwrap_or_default()));
         if find(tx, &renamed)?.is_none() {
             break;
         }
     }
-    tx.execute("UPDATE sessions SET token = ?2, quarantined = ?1 WHERE token = ?1", params![token, renamed])?;
+    tx.execute(
+        "UPDATE sessions SET token = ?2, quarantined = ?1 WHERE token = ?1",
+        params![Word(token), Word(&renamed)],
+    )?;
     Ok(renamed)
 }
 
@@ -150,8 +159,8 @@ pub(crate) fn quarantine(tx: &Transaction<'_>, token: &str, word: &str) -> Resul
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
-    tx.execute("UPDATE sessions SET to_finish = 1 WHERE token = ?1", [token])?;
+pub(crate) fn set_to_finish(tx: &Transaction<'_>, token: &Token) -> Result<()> {
+    tx.execute("UPDATE sessions SET to_finish = 1 WHERE token = ?1", [Word(token)])?;
     Ok(())
 }
 
@@ -159,9 +168,9 @@ pub(crate) fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn to_finish(tx: &Transaction<'_>) -> Result<Vec<String>> {
+pub(crate) fn to_finish(tx: &Transaction<'_>) -> Result<Vec<Token>> {
     let mut query = tx.prepare("SELECT token FROM sessions WHERE to_finish AND phase != ?1")?;
-    Ok(query.query_map([Word(Phase::TornDown)], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(Phase::TornDown)], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// The session of a number.
@@ -176,8 +185,8 @@ pub(crate) fn numbered(tx: &Transaction<'_>, number: u64) -> Result<Option<Sessi
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Session>> {
-    Ok(tx.query_row("SELECT * FROM sessions WHERE token = ?1", [token], read).optional()?)
+pub(crate) fn find(tx: &Transaction<'_>, token: &Token) -> Result<Option<Session>> {
+    Ok(tx.query_row("SELECT * FROM sessions WHERE token = ?1", [Word(token)], read).optional()?)
 }
 
 /// The sessions that are not torn down, oldest first.
@@ -194,11 +203,11 @@ pub(crate) fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_phase(tx: &Transaction<'_>, token: &str, phase: Phase) -> Result<()> {
+pub(crate) fn set_phase(tx: &Transaction<'_>, token: &Token, phase: Phase) -> Result<()> {
     let was_mounted = phase == Phase::Mounted;
     tx.execute(
         "UPDATE sessions SET phase = ?2, was_mounted = was_mounted OR ?3 WHERE token = ?1",
-        params![token, Word(phase), was_mounted],
+        params![Word(token), Word(phase), was_mounted],
     )?;
     Ok(())
 }
@@ -209,10 +218,13 @@ pub(crate) fn set_phase(tx: &Transaction<'_>, token: &str, phase: Phase) -> Resu
 /// The database's.
 pub(crate) fn set_failed(
     tx: &Transaction<'_>,
-    token: &str,
+    token: &Token,
     failed: Option<&(Function, ApiError)>,
 ) -> Result<()> {
-    tx.execute("UPDATE sessions SET failed_json = ?2 WHERE token = ?1", params![token, failed.map(to_json)])?;
+    tx.execute(
+        "UPDATE sessions SET failed_json = ?2 WHERE token = ?1",
+        params![Word(token), failed.map(to_json)],
+    )?;
     Ok(())
 }
 
@@ -220,8 +232,8 @@ pub(crate) fn set_failed(
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_kept(tx: &Transaction<'_>, token: &str, kept: Option<&str>) -> Result<()> {
-    tx.execute("UPDATE sessions SET kept = ?2 WHERE token = ?1", params![token, kept])?;
+pub(crate) fn set_kept(tx: &Transaction<'_>, token: &Token, kept: Option<&str>) -> Result<()> {
+    tx.execute("UPDATE sessions SET kept = ?2 WHERE token = ?1", params![Word(token), kept])?;
     Ok(())
 }
 
@@ -229,8 +241,11 @@ pub(crate) fn set_kept(tx: &Transaction<'_>, token: &str, kept: Option<&str>) ->
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_notes(tx: &Transaction<'_>, token: &str, notes: &[String]) -> Result<()> {
-    tx.execute("UPDATE sessions SET notes_json = ?2 WHERE token = ?1", params![token, to_json(&notes)])?;
+pub(crate) fn set_notes(tx: &Transaction<'_>, token: &Token, notes: &[String]) -> Result<()> {
+    tx.execute(
+        "UPDATE sessions SET notes_json = ?2 WHERE token = ?1",
+        params![Word(token), to_json(&notes)],
+    )?;
     Ok(())
 }
 
@@ -250,7 +265,7 @@ pub(crate) fn prune(tx: &Transaction<'_>) -> Result<()> {
 fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
         number: row.get("number")?,
-        token: row.get("token")?,
+        token: row.get::<_, Word<Token>>("token")?.0,
         handle: row.get("handle")?,
         caller: row.get("caller")?,
         created_unix: row.get("created_unix")?,
@@ -269,6 +284,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
         notes: from_json(row.get("notes_json")?).unwrap_or_default(),
         persistent: row.get("persistent")?,
         shared: row.get("shared")?,
-        quarantined: row.get("quarantined")?,
+        quarantined: row.get::<_, Option<Word<Token>>>("quarantined")?.map(|word| word.0),
     })
 }

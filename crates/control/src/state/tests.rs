@@ -9,6 +9,14 @@ use super::transfers::{Origin, Transfer};
 use super::*;
 use crate::site::PoolKind;
 
+fn job() -> Token {
+    Token::literal("7")
+}
+
+fn data() -> Token {
+    Token::literal("data")
+}
+
 /// A database of an older schema, with these rows.
 fn older(path: &Path, schema: usize, rows: &str) {
     let old = Connection::open(path).unwrap();
@@ -34,26 +42,26 @@ fn what_the_first_schema_holds_is_there_in_the_newest() {
     Database::open(&path).unwrap();
     let mut connection = Connection::open(&path).unwrap();
     let tx = connection.transaction().unwrap();
-    let session = sessions::find(&tx, "7").unwrap().unwrap();
+    let session = sessions::find(&tx, &job()).unwrap().unwrap();
     assert_eq!((session.handle.as_str(), session.number, session.was_mounted), ("7", 1, true));
-    assert_eq!(instances::find(&tx, "7").unwrap().unwrap().nodes, ["n0", "n1"]);
-    assert_eq!(activations::of(&tx, "7").unwrap()[0].interruptions, 2);
-    assert_eq!(transfers::of_script(&tx, "7").unwrap().len(), 1);
-    let renamed = sessions::quarantine(&tx, "7", "old").unwrap();
+    assert_eq!(instances::find(&tx, &job()).unwrap().unwrap().nodes, ["n0", "n1"]);
+    assert_eq!(activations::of(&tx, &job()).unwrap()[0].interruptions, 2);
+    assert_eq!(transfers::of_script(&tx, &job()).unwrap().len(), 1);
+    let renamed = sessions::quarantine(&tx, &job(), "old").unwrap();
     assert_eq!(instances::find(&tx, &renamed).unwrap().unwrap().nodes.len(), 2, "all follows the token");
 }
 
 #[test]
 fn a_session_with_the_longest_name_can_be_quarantined_and_has_a_token_then() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, token) = (dir.path().join("control.db"), "a".repeat(Token::LEN_MAX));
+    let (path, token) = (dir.path().join("control.db"), Token::unchecked("a".repeat(Token::LEN_MAX)));
     let row = "1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]'";
     older(&path, 1, &format!("INSERT INTO sessions VALUES ('{token}', 1, {row})"));
     Database::open(&path).unwrap();
     let mut connection = Connection::open(&path).unwrap();
     let tx = connection.transaction().unwrap();
     let renamed = sessions::quarantine(&tx, &token, "old").unwrap();
-    assert!(renamed.ends_with("a-old-1") && renamed.parse::<Token>().is_ok(), "{renamed}");
+    assert!(renamed.as_str().ends_with("a-old-1") && renamed.check().is_ok(), "{renamed}");
 }
 
 #[test]
@@ -200,14 +208,14 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     let mut connection = Connection::open(&path).unwrap();
     let tx = connection.transaction().unwrap();
     let ids = |found: &[Transfer]| -> Vec<String> {
-        found.iter().map(|one| format!("{} {}", one.id(&one.token), one.state.word())).collect()
+        found.iter().map(|one| format!("{} {}", one.id(one.token.as_str()), one.state.word())).collect()
     };
-    let script = transfers::of_script(&tx, "7").unwrap();
+    let script = transfers::of_script(&tx, &job()).unwrap();
     assert_eq!(ids(&script), ["7.0 failed", "7.1 deferred"]);
     assert_eq!(script[0].status().elapsed_ms, 17, "its report is there");
-    assert_eq!((script[0].status().source.as_str(), script[0].holder()), ("/pfs/a", "7"));
+    assert_eq!((script[0].status().source.as_str(), script[0].holder().as_str()), ("/pfs/a", "7"));
     let out = &script[1];
-    assert_eq!((out.buffer_name().as_str(), out.holder()), ("$DW_PERSISTENT_STRIPED_data", "data"));
+    assert_eq!((out.buffer_name().as_str(), out.holder().as_str()), ("$DW_PERSISTENT_STRIPED_data", "data"));
     assert_eq!(
         (out.source().as_str(), &out.owner),
         ("$DW_PERSISTENT_STRIPED_data/out/", &Owner { uid: 1001, gid: 101 }),
@@ -215,24 +223,24 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     );
     assert_eq!((out.pfs_path.to_str(), out.buffer_path.as_str()), (Some("/pfs/out"), "out/"));
 
-    let asked = transfers::shown(&tx, "7", 10).unwrap();
+    let asked = transfers::shown(&tx, &job(), 10).unwrap();
     assert_eq!(ids(&asked), ["data.d3 active", "7.d5 pending"]);
     assert_eq!(
         (&asked[0].origin, asked[0].source().as_str(), asked[0].owner.uid),
         (&Origin::OnDemand { size_hint: Some(10), ino: None }, "$DW_PERSISTENT_STRIPED_data/x", 1001)
     );
     assert_eq!((asked[1].direction, asked[1].source().as_str()), (Direction::In, "/pfs/in"));
-    assert_eq!(ids(&transfers::shown(&tx, "data", 10).unwrap()), ["data.d3 active", "data.d4 complete"]);
-    assert_eq!(ids(&transfers::unfinished_of(&tx, "7").unwrap()), ["7.d5 pending"], "none of the script's");
+    assert_eq!(ids(&transfers::shown(&tx, &data(), 10).unwrap()), ["data.d3 active", "data.d4 complete"]);
+    assert_eq!(ids(&transfers::unfinished_of(&tx, &job()).unwrap()), ["7.d5 pending"], "not the script's");
 
     let state = transfers::waiting(StageDue::AtJobEnd);
     let added = transfers::add(&tx, &Transfer { number: 0, state, ..asked[0].clone() }).unwrap();
     assert!(added > 11, "the numbers go on, also over one that was forgotten: {added}");
-    let renamed = sessions::quarantine(&tx, "7", "old").unwrap();
+    let renamed = sessions::quarantine(&tx, &job(), "old").unwrap();
     let followed = transfers::of_script(&tx, &renamed).unwrap();
     assert_eq!((followed.len(), followed[1].job.as_ref()), (2, Some(&renamed)), "all follows the token");
-    tx.execute("DELETE FROM sessions WHERE token = ?1", [&renamed]).unwrap();
+    tx.execute("DELETE FROM sessions WHERE token = ?1", [text::Word(&renamed)]).unwrap();
     assert!(transfers::of_script(&tx, &renamed).unwrap().is_empty());
-    let left = transfers::shown(&tx, "data", 10).unwrap();
+    let left = transfers::shown(&tx, &data(), 10).unwrap();
     assert!(left.iter().all(|one| one.job.is_none() && one.state != StageState::Failed), "the buffer's stay");
 }

@@ -1,5 +1,6 @@
 //! Enumerations and names, and what has several fields, as SQLite text.
 
+use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +24,11 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
         let word = serde_json::Value::String(value.as_str()?.to_owned());
         serde_json::from_value(word).map(Word).map_err(|e| FromSqlError::Other(e.into()))
     }
+}
+
+/// The word in a row's first column.
+pub(super) fn first_word<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
+    row.get::<_, Word<T>>(0).map(|word| word.0)
 }
 
 /// Something that is acted on again, as JSON: what does not parse any more is an error.

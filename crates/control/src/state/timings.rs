@@ -1,5 +1,6 @@
 //! Table `timings`: how long completed functions took.
 
+use model::Token;
 use model::phase::Function;
 use rusqlite::{Transaction, params};
 
@@ -10,11 +11,14 @@ use super::text::Word;
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set(tx: &Transaction<'_>, token: &str, function: Function, elapsed_ms: u64) -> Result<()> {
-    tx.execute("DELETE FROM timings WHERE token = ?1 AND function = ?2", params![token, Word(function)])?;
+pub(crate) fn set(tx: &Transaction<'_>, token: &Token, function: Function, elapsed_ms: u64) -> Result<()> {
+    tx.execute(
+        "DELETE FROM timings WHERE token = ?1 AND function = ?2",
+        params![Word(token), Word(function)],
+    )?;
     tx.execute(
         "INSERT INTO timings (token, function, elapsed_ms) VALUES (?1, ?2, ?3)",
-        params![token, Word(function), elapsed_ms],
+        params![Word(token), Word(function), elapsed_ms],
     )?;
     Ok(())
 }
@@ -23,9 +27,9 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, function: Function, elapsed
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<(Function, u64)>> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &Token) -> Result<Vec<(Function, u64)>> {
     let mut query =
         tx.prepare("SELECT function, elapsed_ms FROM timings WHERE token = ?1 ORDER BY sequence")?;
-    let rows = query.query_map([token], |row| Ok((row.get::<_, Word<Function>>(0)?.0, row.get(1)?)))?;
+    let rows = query.query_map([Word(token)], |row| Ok((row.get::<_, Word<Function>>(0)?.0, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -18,10 +18,10 @@ mod scope;
 
 use std::path::PathBuf;
 
-use model::Ino;
 use model::buffer::BufferRef;
 use model::directive::BufferRoot;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
+use model::{Ino, Token};
 use rusqlite::{Transaction, params};
 use wire::control::{ApiError, Owner, StageDue, StageNotes, StageProgress, StageStatus};
 use wire::node::PfsMount;
@@ -47,9 +47,9 @@ pub(crate) struct Transfer {
     /// Its number, never given twice; 0 until it is noted.
     pub number: u64,
     /// The session with which it is forgotten: whose script has it, or whose instance it was asked for.
-    pub token: String,
+    pub token: Token,
     /// The session whose job it is done for; `None`: that was forgotten before a persistent buffer.
-    pub job: Option<String>,
+    pub job: Option<Token>,
     /// Where it comes from.
     pub origin: Origin,
     /// Which way.
@@ -104,11 +104,11 @@ pub(crate) fn waiting(due: StageDue) -> StageState {
 }
 
 impl Transfer {
-    /// Its id for people, in session `token`; and for nodes, in the session's handle.
-    pub(crate) fn id(&self, token: &str) -> String {
+    /// Its id for people, where `session` is the token; for nodes, where it is the handle.
+    pub(crate) fn id(&self, session: &str) -> String {
         match &self.origin {
-            Origin::Script { position, .. } => format!("{token}.{position}"),
-            Origin::OnDemand { .. } => format!("{token}.d{}", self.number),
+            Origin::Script { position, .. } => format!("{session}.{position}"),
+            Origin::OnDemand { .. } => format!("{session}.d{}", self.number),
         }
     }
 
@@ -150,7 +150,7 @@ impl Transfer {
     }
 
     /// The session whose instance is copied from or to.
-    pub(crate) fn holder(&self) -> &str {
+    pub(crate) fn holder(&self) -> &Token {
         self.buffer.holder(&self.token)
     }
 
@@ -182,14 +182,14 @@ impl Transfer {
     /// For people: the last report, or what is to be done.
     pub(crate) fn status(&self) -> StageStatus {
         let report = self.report.clone().unwrap_or_else(|| self.untouched());
-        StageStatus { id: self.id(&self.token), state: self.state, ..report }
+        StageStatus { id: self.id(self.token.as_str()), state: self.state, ..report }
     }
 
     /// For people, as if nothing of it had been done.
     pub(crate) fn untouched(&self) -> StageStatus {
         let (source, destination) = self.ends();
         StageStatus {
-            id: self.id(&self.token),
+            id: self.id(self.token.as_str()),
             direction: self.direction,
             kind: self.kind,
             source,
@@ -221,8 +221,8 @@ pub(crate) fn find(tx: &Transaction<'_>, number: u64) -> Result<Option<Transfer>
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn of_script(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
-    select(tx, "token = ?1 AND position IS NOT NULL ORDER BY position", params![token])
+pub(crate) fn of_script(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Transfer>> {
+    select(tx, "token = ?1 AND position IS NOT NULL ORDER BY position", params![Word(token)])
 }
 
 /// Notes a report.
@@ -260,7 +260,7 @@ pub(crate) fn delete(tx: &Transaction<'_>, number: u64) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn delete_all(tx: &Transaction<'_>, token: &str) -> Result<()> {
-    tx.execute("DELETE FROM transfers WHERE token = ?1", [token])?;
+pub(crate) fn delete_all(tx: &Transaction<'_>, token: &Token) -> Result<()> {
+    tx.execute("DELETE FROM transfers WHERE token = ?1", [Word(token)])?;
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) async fn ask<S: Site>(
         let numbers =
             asked.iter().map(|one| Ok(Transfer { number: transfers::add(tx, one)?, ..one.clone() }));
         let noted = numbers.collect::<crate::state::Result<Vec<Transfer>>>()?;
-        Ok(Some(noted.iter().map(|one| one.id(&one.token)).collect()))
+        Ok(Some(noted.iter().map(|one| one.id(one.token.as_str())).collect()))
     };
     let Some(ids) = app.database.transact(note).await? else {
         let message = format!("buffer {} has {} stages under way", located.space.token, ON_DEMAND_MAX);
@@ -231,7 +231,7 @@ pub(crate) async fn buffer<S: Site>(
     place: Place,
 ) -> Result<BufferStatus, ApiError> {
     let located = locate(app, rights, place).await?;
-    let session = app.session(&located.space.token).await?;
+    let session = app.session(located.space.token.as_str()).await?;
     let instance = crate::status::of(app, session).await?.instance;
     let instance = instance.ok_or_else(|| crate::app::no_such_session(&located.space.token))?;
     Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use daemon::error::site;
+use model::Token;
 use model::phase::{Direction, StageState};
 use wire::control::{ApiError, ErrorCode};
 
@@ -34,7 +35,7 @@ pub(crate) async fn finish<S: Site>(
         .cloned()
         .collect();
     on_demand::set_waiting(app, &due).await?;
-    let buffers: BTreeSet<&str> = outs.iter().map(|transfer| transfer.token.as_str()).collect();
+    let buffers: BTreeSet<&Token> = outs.iter().map(|transfer| &transfer.token).collect();
     for token in buffers {
         on_demand::kick(app, token).await?;
     }
@@ -65,7 +66,7 @@ pub(crate) async fn forget<S: Site>(app: &App<S>, session: &Session) -> Result<(
 
 /// Waits until nothing of the job waits or runs.
 async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
-    let job = session.token.as_str();
+    let job = &session.token;
     let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
@@ -75,7 +76,7 @@ async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError
                 left.into_iter().partition(paths::is_source_removed);
             for transfer in &removed {
                 let source = transfer.source();
-                tracing::info!(job, source, "a stage-out is not owed: the job removed its source");
+                tracing::info!(?job, source, "a stage-out is not owed: the job removed its source");
             }
             on_demand::forget(app, &removed).await?;
             let is_managed = session.is_managed() && session.quarantined.is_none();
@@ -87,7 +88,7 @@ async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError
 
 /// All that failed is owed, also what is not found any more where nobody knows which inode it was: a file that was
 /// renamed looks like one that was removed, and the buffer is the only place that has it.
-fn judge(job: &str, is_managed: bool, failed: &[Transfer]) -> Result<(), ApiError> {
+fn judge(job: &Token, is_managed: bool, failed: &[Transfer]) -> Result<(), ApiError> {
     let Some(first) = failed.first() else { return Ok(()) };
     let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
     let message =
@@ -105,7 +106,7 @@ fn judge(job: &str, is_managed: bool, failed: &[Transfer]) -> Result<(), ApiErro
 }
 
 /// Stops what runs, and leaves all as failed: it is still owed.
-async fn stop_outs<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
+async fn stop_outs<S: Site>(app: &App<S>, job: &Token) -> Result<(), ApiError> {
     // Nothing is started meanwhile.
     let _held = app.on_demand.hold().await;
     let running = on_demand::stop(app, &unfinished(app, job).await?);
@@ -122,7 +123,7 @@ async fn stop_outs<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
     app.database.transact(set).await
 }
 
-async fn unfinished<S: Site>(app: &App<S>, job: &str) -> Result<Vec<Transfer>, ApiError> {
+async fn unfinished<S: Site>(app: &App<S>, job: &Token) -> Result<Vec<Transfer>, ApiError> {
     let job = job.to_owned();
     app.database.transact(move |tx| transfers::unfinished_of_job(tx, &job)).await
 }
@@ -160,20 +161,20 @@ mod tests {
 
     #[test]
     fn a_source_that_is_not_found_is_owed_as_it_may_have_been_renamed() {
-        let error = judge("7", false, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
+        let error = judge(&Token::literal("7"), false, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
         assert_eq!(error.code, ErrorCode::StageFailed);
         assert!(error.message.contains("$DW_JOB_STRIPED/tmp"), "{error}");
         assert!(error.advice.contains("renamed or removed"), "{}", error.advice);
         assert!(error.advice.ends_with("`forebay rm 7`"), "{}", error.advice);
-        let of_job = judge("7", true, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
+        let of_job = judge(&Token::literal("7"), true, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
         assert!(of_job.advice.ends_with("`scancel --hurry 7`"), "its removal is refused: {}", of_job.advice);
-        judge("7", false, &[]).unwrap();
+        judge(&Token::literal("7"), false, &[]).unwrap();
     }
 
     #[test]
     fn a_file_of_a_folder_that_is_not_found_does_not_speak_for_the_others() {
         let failures = [("$DW_JOB_STRIPED/tmp/a", 2), ("$DW_JOB_STRIPED/tmp/b", 5)];
-        let error = judge("7", false, &[failed(&failures)]).unwrap_err();
+        let error = judge(&Token::literal("7"), false, &[failed(&failures)]).unwrap_err();
         assert_eq!(error.advice, "retry the stage");
     }
 }

@@ -8,6 +8,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use model::Token;
 use model::phase::{Direction, StageState};
 use tokio::sync::watch;
 use wire::control::{ApiError, Blame, ErrorCode, StageProgress, StageStatus};
@@ -36,7 +37,7 @@ pub(crate) async fn resume<S: Site>(app: &Arc<App<S>>) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), ApiError> {
+pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &Token) -> Result<(), ApiError> {
     let _held = app.on_demand.hold().await;
     let token = token.to_owned();
     for batch in app.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
@@ -48,7 +49,7 @@ pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), 
 }
 
 /// Starts what may run of a buffer, and of others where the user `owner` had all the workers that he may have.
-async fn kick_next<S: Site>(app: &Arc<App<S>>, token: &str, owner: u32) -> Result<(), ApiError> {
+async fn kick_next<S: Site>(app: &Arc<App<S>>, token: &Token, owner: u32) -> Result<(), ApiError> {
     kick(app, token).await?;
     for other in app.database.transact(move |tx| transfers::waiting_for_user(tx, owner)).await? {
         kick(app, &other).await?;
@@ -140,9 +141,9 @@ fn run<S: Site>(
         let (stages, first) = (batch.len(), batch[0].number);
         match &result {
             Ok(report) => {
-                tracing::info!(token, first, stages, state = ?report.state, "stages on demand ended")
+                tracing::info!(?token, first, stages, state = ?report.state, "stages on demand ended")
             }
-            Err(error) => tracing::info!(token, first, stages, %error, "stages on demand ended"),
+            Err(error) => tracing::info!(?token, first, stages, %error, "stages on demand ended"),
         }
         let last = batch.first().filter(|_| is_kept(&batch, &result)).cloned();
         let note = move |tx: &rusqlite::Transaction<'_>| {
@@ -156,13 +157,13 @@ fn run<S: Site>(
             (noted, _) => noted.map(drop),
         };
         if let Err(error) = forgotten {
-            tracing::error!(token, first, %error, "the end of stages is not noted");
+            tracing::error!(?token, first, %error, "the end of stages is not noted");
         }
         // Not by their numbers: those that are to be staged alone now may run again already.
         app.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
         app.on_demand.changed();
         if let Err(error) = kick_next(&app, &token, owner).await {
-            tracing::error!(token, %error, "stages that wait are not started");
+            tracing::error!(?token, %error, "stages that wait are not started");
         }
     })
 }

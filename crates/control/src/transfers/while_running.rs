@@ -36,7 +36,7 @@ pub(crate) async fn start<S: Site>(app: &App<S>, session: &Session, used: &[Buff
     for stage in stages.iter().filter(|stage| is_drained(stage)) {
         if let Err(error) = start_one(app, stage).await {
             let source = stage.source();
-            tracing::warn!(token = session.token, source, %error, "nothing is drained while the job runs");
+            tracing::warn!(token = ?session.token, source, %error, "nothing is drained while the job runs");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::paths::{check_persistent_name, check_plain_path};
 use super::{BufferPath, BufferRoot};
+use crate::Token;
 use crate::buffer::BufferRef;
 use crate::phase::AccessMode;
 
@@ -70,7 +71,8 @@ fn root(name: &str) -> Result<BufferRoot, String> {
     {
         if let Some(buffer) = name.strip_prefix(prefix) {
             check_persistent_name(buffer)?;
-            return Ok(BufferRoot { buffer: BufferRef::Persistent(buffer.to_owned()), access_mode });
+            // It is looked up only: no buffer has a name that is misspelt.
+            return Ok(BufferRoot { buffer: BufferRef::Persistent(Token::unchecked(buffer)), access_mode });
         }
     }
     let own = |access_mode| Ok(BufferRoot { buffer: BufferRef::Own, access_mode });
@@ -135,8 +137,10 @@ mod tests {
 
     #[test]
     fn a_persistent_buffer_is_known_by_name() {
-        let root =
-            BufferRoot { buffer: BufferRef::Persistent("sky_2".into()), access_mode: AccessMode::Striped };
+        let root = BufferRoot {
+            buffer: BufferRef::Persistent(Token::literal("sky_2")),
+            access_mode: AccessMode::Striped,
+        };
         assert_eq!(
             parse_buffer_path("$DW_PERSISTENT_STRIPED_sky_2/map"),
             Some(Ok(BufferPath { root: root.clone(), path: "map".into() }))

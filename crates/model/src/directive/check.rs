@@ -123,7 +123,7 @@ fn missing_instance(script: &Script, stage: &Stage) -> Option<String> {
             "a #DW jobdw line with type=scratch access_mode=private".to_owned(),
         ),
         (BufferRef::Persistent(name), _) => (
-            any(&|d| matches!(d, Directive::PersistentDw { name: used } if used == name)),
+            any(&|d| matches!(d, Directive::PersistentDw { name: used } if *name == used.as_str())),
             format!("the line #DW persistentdw name={name}"),
         ),
     };

@@ -73,7 +73,7 @@ fn stage() -> impl Strategy<Value = Directive> {
     let mode = prop::sample::select(vec![AccessMode::Striped, AccessMode::Private]);
     (any::<bool>(), stage_kind(), pfs_path(), "([a-z0-9_]{1,8}/){0,2}[a-z0-9_]{1,8}", mode).prop_map(
         |(is_in, kind, pfs, path, access_mode)| {
-            let root = BufferRoot { buffer: "kept".to_owned().into(), access_mode };
+            let root = BufferRoot { buffer: model::Token::literal("kept").into(), access_mode };
             let buffer = BufferPath { root, path };
             let (source, destination) = match (kind, is_in) {
                 (StageKind::List, _) => (pfs.clone(), pfs.clone()),

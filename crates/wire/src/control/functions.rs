@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
+use model::{NodeName, Token};
 use serde::{Deserialize, Serialize};
 
 use crate::node::VolumeKind;
@@ -55,7 +55,7 @@ pub struct JobSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewToken {
     /// Digits only, as a workload manager's job id.
-    pub token: String,
+    pub token: Token,
 }
 
 /// Allocates an instance.
@@ -155,7 +155,7 @@ pub struct TeardownReply {
     /// The token under which it is kept, as `7-kept-1`; `None` where that is still the old one. A workload manager's
     /// sessions are renamed, so that it can forget them: for it the teardown succeeded.
     #[serde(default)]
-    pub renamed: Option<String>,
+    pub renamed: Option<Token>,
 }
 
 /// The job's environment.

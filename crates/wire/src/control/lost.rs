@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use model::NodeName;
+use model::{NodeName, Token};
 use serde::{Deserialize, Serialize};
 
 use crate::node::PartFiles;
@@ -33,7 +33,7 @@ pub struct Lost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damaged {
     /// Its session.
-    pub token: String,
+    pub token: Token,
     /// The nodes that hold its fragments now, in order.
     pub nodes: Vec<NodeName>,
     /// Files that had data there.
@@ -48,7 +48,7 @@ pub struct Damaged {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Its session.
-    pub token: String,
+    pub token: Token,
     /// The nodes that hold its fragments now, in order.
     pub nodes: Vec<NodeName>,
 }
@@ -57,7 +57,7 @@ pub struct Moved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtRisk {
     /// Its session.
-    pub token: String,
+    pub token: Token,
     /// Why no other node takes the place.
     pub why: String,
 }

@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use model::NodeName;
 use model::phase::AccessMode;
+use model::{NodeName, Token};
 use serde::{Deserialize, Serialize};
 
 use super::nodes::NodeStatus;
@@ -95,7 +95,7 @@ pub struct SessionObject {
     /// How it is.
     pub state: ObjectState,
     /// Job id or name.
-    pub token: String,
+    pub token: Token,
     /// Who made it, as `SLURM`.
     pub creator: String,
     /// The owner's user id.

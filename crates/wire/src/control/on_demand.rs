@@ -15,6 +15,7 @@
 
 use std::path::PathBuf;
 
+use model::Token;
 use model::phase::{AccessMode, Direction, StageKind};
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,9 @@ pub enum Place {
     /// By the session's token.
     Session {
         /// The token.
-        token: String,
+        token: Token,
         /// A persistent buffer that the session uses; `None`: its own.
-        persistent: Option<String>,
+        persistent: Option<Token>,
         /// Which namespace.
         access_mode: AccessMode,
     },
@@ -181,7 +182,7 @@ pub struct StageConcurrency {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BufferStatus {
     /// The session that owns it.
-    pub token: String,
+    pub token: Token,
     /// Which of its namespaces the place is.
     pub access_mode: AccessMode,
     /// The allocation.

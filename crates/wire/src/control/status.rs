@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use model::phase::{AccessMode, Function, Phase, Redundancy};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use serde::{Deserialize, Serialize};
 
 use super::functions::{CLI, Script, cli};
@@ -42,7 +42,7 @@ pub struct PoolStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionStatus {
     /// The job id or name.
-    pub token: String,
+    pub token: Token,
     /// Who owns it.
     pub owner: Owner,
     /// The script that it came from (path, working folder, job name; the text too, so that a job can be resumed).
@@ -76,10 +76,10 @@ pub struct SessionStatus {
     pub persistent: Option<PersistentStatus>,
     /// The persistent buffers that it uses.
     #[serde(default)]
-    pub uses: Vec<String>,
+    pub uses: Vec<Token>,
     /// The token that it had before it was quarantined, as its data was still owed; `None`: it was not.
     #[serde(default)]
-    pub quarantined: Option<String>,
+    pub quarantined: Option<Token>,
     /// Bytes in the buffer that a stage-out may still have to save: at most these.
     #[serde(default)]
     pub bytes_dirty: u64,
@@ -101,7 +101,7 @@ pub struct PersistentStatus {
     /// Whether every user's jobs may use it.
     pub shared: bool,
     /// The sessions that use it now.
-    pub users: Vec<String>,
+    pub users: Vec<Token>,
 }
 
 /// One allocation.
@@ -165,5 +165,5 @@ pub struct ActivationStatus {
     pub interruptions: u32,
     /// The persistent buffer that is mounted; `None`: the session's own.
     #[serde(default)]
-    pub persistent: Option<String>,
+    pub persistent: Option<Token>,
 }

@@ -1,5 +1,6 @@
 //! `dwcli rm`. Data that is still to be staged out is kept, unless `--hurry` is given.
 
+use model::Token;
 use serde_json::{Value, json};
 use wire::control::{PostRun, SessionStatus, Teardown, TeardownReply};
 
@@ -20,17 +21,17 @@ pub(super) fn run(control: &Control, what: &Remove) -> Result<String, AdminError
     }
 }
 
-fn session_of(control: &Control, token: String, how: &Numbered) -> Result<String, AdminError> {
-    let status: SessionStatus = control.get(&session_path(&token, ""))?;
+fn session_of(control: &Control, token: Token, how: &Numbered) -> Result<String, AdminError> {
+    let status: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
     if status.activations.iter().any(|activation| activation.mounted) {
         let unmount = PostRun { hurry: how.hurry, mountpoint: None };
-        control.post::<_, Value>(&session_path(&token, "/post_run"), &unmount)?;
+        control.post::<_, Value>(&session_path(token.as_str(), "/post_run"), &unmount)?;
     }
     if status.busy.is_some() && how.hurry {
-        control.post::<_, Value>(&session_path(&token, "/cancel"), &json!({}))?;
+        control.post::<_, Value>(&session_path(token.as_str(), "/cancel"), &json!({}))?;
     }
     let reply: TeardownReply =
-        control.post(&session_path(&token, "/teardown"), &Teardown { hurry: how.hurry })?;
+        control.post(&session_path(token.as_str(), "/teardown"), &Teardown { hurry: how.hurry })?;
     match reply.kept {
         None => Ok(format!("removed session {token}\n")),
         Some(why) => Err(AdminError::Kept { token: reply.renamed.unwrap_or(token), why }),

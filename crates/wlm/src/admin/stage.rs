@@ -11,7 +11,7 @@ use api::control::{Control, session_path};
 pub(super) fn run(control: &Control, what: &Stage) -> Result<String, AdminError> {
     let call = |of: &OfSession, function: &str| -> Result<String, AdminError> {
         let token = find::session(control, of.session)?;
-        let status: SessionStatus = control.post(&session_path(&token, function), &json!({}))?;
+        let status: SessionStatus = control.post(&session_path(token.as_str(), function), &json!({}))?;
         Ok(table(of, &status))
     };
     match what {
@@ -19,7 +19,7 @@ pub(super) fn run(control: &Control, what: &Stage) -> Result<String, AdminError>
         Stage::Out(of) => call(of, "/data_out"),
         Stage::Query(of) => {
             let token = find::session(control, of.session)?;
-            let status: SessionStatus = control.get(&session_path(&token, ""))?;
+            let status: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
             Ok(table(of, &status))
         }
     }

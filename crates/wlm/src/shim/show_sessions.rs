@@ -35,6 +35,7 @@ fn form(objects: &Objects) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Token;
     use wire::control::ObjectState;
 
     #[test]
@@ -42,7 +43,7 @@ mod tests {
         let session = |id, token: &str, creator: &str, persistent, quarantined| SessionObject {
             id,
             state: ObjectState::WELL,
-            token: token.into(),
+            token: Token::unchecked(token),
             creator: creator.into(),
             owner: 1001,
             created_unix: 1_478_232_104,

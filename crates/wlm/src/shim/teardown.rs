@@ -30,13 +30,15 @@ fn outcome(token: &str, reply: &TeardownReply) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use model::Token;
+
     use super::*;
 
     #[test]
     fn data_that_is_quarantined_lets_slurm_forget_the_job() {
-        let reply = |renamed: Option<&str>| TeardownReply {
+        let reply = |renamed: Option<&'static str>| TeardownReply {
             kept: Some("the stage_out of a is not complete".into()),
-            renamed: renamed.map(str::to_owned),
+            renamed: renamed.map(Token::literal),
         };
         assert_eq!(
             outcome("7", &reply(Some("7-kept-1"))).into_output(),

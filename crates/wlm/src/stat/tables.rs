@@ -38,7 +38,7 @@ fn sessions(objects: &Objects) -> Table {
         vec![
             session.id.to_string(),
             session.state.to_string(),
-            session.token.clone(),
+            session.token.to_string(),
             session.creator.clone(),
             session.owner.to_string(),
             time(session.created_unix),

@@ -130,7 +130,7 @@ mod tests {
             told.to_string(),
             "buffer 3 has no stage_out; copy what you need from it by hand, then end its job with `scancel --hurry 3`"
         );
-        status.quarantined = Some("3".into());
+        status.quarantined = Some(Token::literal("3"));
         assert!(refusal(&status).unwrap().to_string().ends_with("by hand, then `forebay rm 3`"));
     }
 }

@@ -191,10 +191,10 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> 
         Some(token) => checked_token(&token)?,
         None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
     };
-    let (persistent, access_mode) = (path.root.buffer.persistent().map(str::to_owned), path.root.access_mode);
+    let (persistent, access_mode) = (path.root.buffer.persistent().cloned(), path.root.access_mode);
     // Where it is mounted here, a folder can be told from a file.
-    let place = Place::Session { token: token.to_string(), persistent: persistent.clone(), access_mode };
-    let mounted = mountpoint(client, &token, persistent.as_deref(), access_mode).await;
+    let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
+    let mounted = mountpoint(client, &token, persistent.as_ref(), access_mode).await;
     let here = mounted.map(|root| root.join(&path.path));
     let asked = here.clone();
     let is_folder = path.path.is_empty()
@@ -206,12 +206,12 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> 
 async fn mountpoint(
     client: &Client,
     token: &Token,
-    persistent: Option<&str>,
+    persistent: Option<&Token>,
     access_mode: AccessMode,
 ) -> Option<PathBuf> {
     let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await.ok()?;
     let is_it = |mount: &wire::control::ActivationStatus| {
-        mount.access_mode == access_mode && mount.persistent.as_deref() == persistent && mount.mounted
+        mount.access_mode == access_mode && mount.persistent.as_ref() == persistent && mount.mounted
     };
     status.activations.into_iter().find(is_it).map(|mount| mount.mountpoint)
 }
@@ -223,7 +223,7 @@ async fn of_session(client: &Client, token: &str) -> Result<Place, Failure> {
     let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());
     let access_mode = own.unwrap_or(AccessMode::Striped);
-    Ok(Place::Session { token: token.to_string(), persistent, access_mode })
+    Ok(Place::Session { token, persistent, access_mode })
 }
 
 #[cfg(test)]

@@ -292,7 +292,7 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
     fn what_was_quarantined_on_a_cluster_can_be_staged_out_or_removed() {
         let mut session = fixtures::session();
         assert_eq!(next::commands(&session, Run::Cluster), ["stage retry 3"]);
-        session.quarantined = Some("70001".into());
+        session.quarantined = Some(model::Token::literal("70001"));
         assert_eq!(next::commands(&session, Run::Cluster), ["stage retry 3", "rm 3"]);
     }
 

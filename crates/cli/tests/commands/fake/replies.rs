@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
-use model::{InstanceId, NodeName};
+use model::{InstanceId, NodeName, Token};
 use wire::control::{
     ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, Owner, Script, SessionStatus, Side,
     StageProgress, StageStatus, VolumeKind,
@@ -83,7 +83,7 @@ pub fn session() -> SessionStatus {
     let stage_in = stage(0, Direction::In, "/pfs/a", "$DW_JOB_STRIPED/a");
     let stage_out = stage(1, Direction::Out, "$DW_JOB_STRIPED/b", "/pfs/b");
     SessionStatus {
-        token: "1".into(),
+        token: Token::literal("1"),
         owner: Owner { uid: 0, gid: 0 },
         script: Script {
             text: "#!/bin/sh\n".into(),

@@ -69,9 +69,9 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
         assert_eq!(mount.mountpoint, Path::new("/mnt/7/persistent-data"));
         assert!(!mount.exclusive, "another job may mount it any time");
     }
-    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, &token()).await.unwrap().variables;
     assert_eq!(variables["DW_PERSISTENT_STRIPED_data"], "/mnt/7/persistent-data/");
-    assert_eq!(paths::real_size(&it.app, TOKEN).await.unwrap().capacity, 0);
+    assert_eq!(paths::real_size(&it.app, &token()).await.unwrap().capacity, 0);
 
     let error = it.app.teardown("data", Teardown { hurry: true }).await.unwrap_err();
     assert!(error.code == ErrorCode::BufferInUse && error.message.contains('7'), "{error}");
@@ -92,9 +92,9 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     made(&it, create("data")).await.unwrap();
     it.setup(job("#!/bin/sh\n#DW persistentdw name=data\n")).await.unwrap();
     it.run(on(&["c1"])).await.unwrap();
-    let place = |token: &str| Place::Session {
-        token: token.into(),
-        persistent: Some("data".into()),
+    let place = |token: &'static str| Place::Session {
+        token: Token::literal(token),
+        persistent: Some(Token::literal("data")),
         access_mode: AccessMode::Striped,
     };
     let request = |name: &str, due| StageRequest {

@@ -203,7 +203,7 @@ async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_ag
 #[tokio::test]
 async fn a_stage_that_two_ask_for_again_runs_once() {
     let it = Fixture::running().await;
-    let unfinished = || it.app.database.transact(|tx| transfers::unfinished_of(tx, TOKEN));
+    let unfinished = || it.app.database.transact(|tx| transfers::unfinished_of(tx, &token()));
     it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
@@ -245,7 +245,7 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
 #[tokio::test]
 async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
     let it = Fixture::running().await;
-    let seen_by = |uid| Space { token: TOKEN.into(), access_mode: AccessMode::Striped, owner: Some(uid) };
+    let seen_by = |uid| Space { token: token(), access_mode: AccessMode::Striped, owner: Some(uid) };
     let of = |uid, pfs: &str| Transfer {
         owner: Owner { uid, gid: uid },
         ..Transfer::out(StageKind::File, "result", pfs)

@@ -16,7 +16,7 @@ async fn mounted(it: &Fixture) {
     it.run(on(&["c1"])).await.unwrap();
 }
 
-async fn tokens(it: &Fixture) -> Vec<String> {
+async fn tokens(it: &Fixture) -> Vec<Token> {
     let living = it.app.database.transact(sessions::living).await.unwrap();
     living.into_iter().map(|session| session.token).collect()
 }
@@ -29,7 +29,7 @@ async fn what_is_owed_at_teardown_is_kept_under_another_token_and_the_manager_ma
     it.run(post_run()).await.unwrap();
     it.run(Request::DataOut).await.unwrap_err();
     let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
-    assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"));
+    assert_eq!(reply.renamed.as_ref().map(Token::as_str), Some("7-kept-1"));
     assert!(reply.kept.unwrap().contains("$DW_JOB_STRIPED/x"));
     let gone = it.app.teardown(TOKEN, Teardown::default()).await.unwrap_err();
     assert!(gone.message.contains("token not found"));
@@ -49,7 +49,7 @@ async fn a_second_session_that_is_kept_gets_the_next_number() {
     for expected in ["7-kept-1", "7-kept-2"] {
         mounted(&it).await;
         let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
-        assert_eq!(reply.renamed.as_deref(), Some(expected));
+        assert_eq!(reply.renamed.as_ref().map(Token::as_str), Some(expected));
     }
     assert_eq!(it.site.world().fragments.len(), 2);
 }
@@ -71,7 +71,7 @@ async fn another_owner_or_script_under_a_token_quarantines_the_old_session() {
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
     let renamed = crate::status::of_token(&it.app, "7-old-1").await.unwrap();
-    assert_eq!((renamed.owner.uid, renamed.quarantined.as_deref()), (1000, Some("7")));
+    assert_eq!((renamed.owner.uid, renamed.quarantined.as_ref().map(Token::as_str)), (1000, Some("7")));
     assert!(renamed.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);
     assert!(it.site.world().mounts.is_empty());
@@ -127,7 +127,11 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     let running = stage_out_that_hangs(&it).await;
     it.site.world().hanging.clear();
     let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
-    assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
+    assert_eq!(
+        reply.renamed.as_ref().map(Token::as_str),
+        Some("7-kept-1"),
+        "it does not wait for the stage-out"
+    );
     assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     while !tokens(&it).await.is_empty() {
         tokio::task::yield_now().await;

@@ -139,7 +139,7 @@ async fn a_stage_that_the_node_lost_is_started_again() {
 async fn what_signs_the_tickets_of_stages_never_leaves_control() {
     let it = Fixture::new();
     it.ready().await;
-    let find = |tx: &rusqlite::Transaction<'_>| crate::state::instances::find(tx, TOKEN);
+    let find = |tx: &rusqlite::Transaction<'_>| crate::state::instances::find(tx, &token());
     let stage_key = it.app.database.transact(find).await.unwrap().unwrap().stage_key;
     let verifier = wire::ticket::verifier(&wire::data::hello::Key::from_hex(&stage_key).unwrap());
     for fragment in it.site.world().fragments.values() {

@@ -1,5 +1,6 @@
 //! A transfer for tests.
 
+use model::Token;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use wire::control::Owner;
 
@@ -10,8 +11,8 @@ impl Transfer {
     pub(crate) fn out(kind: StageKind, from: &str, to: &str) -> Transfer {
         Transfer {
             number: 0,
-            token: "7".into(),
-            job: Some("7".into()),
+            token: Token::literal("7"),
+            job: Some(Token::literal("7")),
             origin: Origin::OnDemand { size_hint: None, ino: None },
             direction: Direction::Out,
             kind,

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use model::Token;
 use model::phase::AccessMode;
 use rusqlite::{Transaction, params};
 
 use super::super::Result;
+use super::super::text::{Word, first_word};
 use super::Transfer;
 use super::on_demand::on_demand;
 
@@ -24,24 +26,25 @@ const WORKERS_OF_USER: usize = 64;
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Transfer>>> {
+pub(crate) fn start_next(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Vec<Transfer>>> {
     let sql = "SELECT stage_concurrency, (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
          WHERE token = ?1 AND position IS NULL AND state = 'active') FROM instances WHERE token = ?1";
     let mut query = tx.prepare_cached(sql)?;
-    let mut room = query
-        .query_map([token], |row| Ok(row.get::<_, usize>(0)?.saturating_sub(row.get::<_, usize>(1)?)))?;
+    let mut room = query.query_map([Word(token)], |row| {
+        Ok(row.get::<_, usize>(0)?.saturating_sub(row.get::<_, usize>(1)?))
+    })?;
     let room = room.next().transpose()?.unwrap_or(0);
     if room == 0 {
         return Ok(Vec::new());
     }
     let mut busy = Busy::default();
-    on_demand(tx, "token = ?1 AND state = 'active'", params![token])?
+    on_demand(tx, "token = ?1 AND state = 'active'", params![Word(token)])?
         .iter()
         .for_each(|transfer| busy.add(transfer));
     let waiting = on_demand(
         tx,
         "token = ?1 AND state = 'pending' ORDER BY number LIMIT ?2",
-        params![token, LOOK_AHEAD],
+        params![Word(token), LOOK_AHEAD],
     )?;
     let free = waiting.into_iter().filter(|transfer| {
         let free = !busy.overlaps(transfer);
@@ -72,14 +75,14 @@ fn at_work(tx: &Transaction<'_>) -> Result<HashMap<u32, usize>> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32) -> Result<Vec<String>> {
+pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32) -> Result<Vec<Token>> {
     if at_work(tx)?.get(&uid).copied().unwrap_or(0) + 1 < WORKERS_OF_USER {
         return Ok(Vec::new());
     }
     let sql = "SELECT DISTINCT token FROM transfers
          WHERE position IS NULL AND state = 'pending' AND owner_uid = ?1";
     let mut query = tx.prepare_cached(sql)?;
-    Ok(query.query_map([uid], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([uid], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// For each of `room` workers a stage, or several small files. `at_work`: the workers that users have.
@@ -153,7 +156,7 @@ mod tests {
     fn of(uid: u32, number: u64) -> Transfer {
         Transfer {
             number,
-            token: "7".into(),
+            token: Token::literal("7"),
             job: None,
             origin: Origin::OnDemand { size_hint: None, ino: None },
             direction: Direction::Out,

@@ -1,11 +1,12 @@
 //! Transfers that are asked for while a buffer lives.
 
+use model::Token;
 use model::phase::AccessMode;
 use rusqlite::{Transaction, params};
 use wire::control::StageStatus;
 
 use super::super::Result;
-use super::super::text::{Word, to_json};
+use super::super::text::{Word, first_word, to_json};
 use super::row::{insert, select};
 use super::{Transfer, set_report};
 
@@ -25,7 +26,7 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     let (mode, direction) = (Word(transfer.access_mode), Word(transfer.direction));
     let (kind, state) = (Word(transfer.kind), Word(transfer.state));
     let all = params![
-        transfer.token,
+        Word(&transfer.token),
         mode,
         transfer.buffer_path,
         direction,
@@ -33,7 +34,7 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         kind,
         pfs_path,
         state,
-        transfer.job,
+        transfer.job.as_ref().map(Word),
         transfer.owner.gid,
         transfer.size_hint(),
         transfer.pfs_mount.as_ref().map(to_json),
@@ -60,17 +61,17 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
+pub(crate) fn make_room(tx: &Transaction<'_>, token: &Token, more: u64) -> Result<bool> {
     let count = |tx: &Transaction<'_>| -> Result<u64> {
         let sql = "SELECT COUNT(*) FROM transfers WHERE token = ?1 AND position IS NULL";
-        Ok(tx.query_row(sql, [token], |row| row.get(0))?)
+        Ok(tx.query_row(sql, [Word(token)], |row| row.get(0))?)
     };
     let excess = (count(tx)? + more).saturating_sub(ON_DEMAND_MAX);
     if excess > 0 {
         tx.execute(
             "DELETE FROM transfers WHERE number IN (SELECT number FROM transfers
              WHERE token = ?1 AND position IS NULL AND state = 'complete' ORDER BY number LIMIT ?2)",
-            params![token, excess],
+            params![Word(token), excess],
         )?;
     }
     Ok(count(tx)? + more <= ON_DEMAND_MAX)
@@ -117,26 +118,26 @@ pub(crate) fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Re
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn shown(tx: &Transaction<'_>, token: &str, limit: u32) -> Result<Vec<Transfer>> {
+pub(crate) fn shown(tx: &Transaction<'_>, token: &Token, limit: u32) -> Result<Vec<Transfer>> {
     let sql = "number IN (SELECT number FROM transfers WHERE (token = ?1 OR job = ?1) AND position IS NULL
          ORDER BY state = 'complete', number LIMIT ?2) ORDER BY number";
-    on_demand(tx, sql, params![token, limit])
+    on_demand(tx, sql, params![Word(token), limit])
 }
 
 /// Those that the session asked for and that are not complete.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn unfinished_of_job(tx: &Transaction<'_>, job: &str) -> Result<Vec<Transfer>> {
-    on_demand(tx, "job = ?1 AND state != 'complete' ORDER BY number", params![job])
+pub(crate) fn unfinished_of_job(tx: &Transaction<'_>, job: &Token) -> Result<Vec<Transfer>> {
+    on_demand(tx, "job = ?1 AND state != 'complete' ORDER BY number", params![Word(job)])
 }
 
 /// Those of a session's instance that are not complete.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
-    on_demand(tx, "token = ?1 AND state != 'complete' ORDER BY number", params![token])
+pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Transfer>> {
+    on_demand(tx, "token = ?1 AND state != 'complete' ORDER BY number", params![Word(token)])
 }
 
 /// Puts those back into the line that an earlier life of control had started: a start is repeated. Replies the tokens
@@ -144,32 +145,32 @@ pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Tra
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
+pub(crate) fn resume(tx: &Transaction<'_>) -> Result<Vec<Token>> {
     tx.execute("UPDATE transfers SET state = 'pending' WHERE state = 'active' AND position IS NULL", [])?;
     let mut query =
         tx.prepare("SELECT DISTINCT token FROM transfers WHERE state = 'pending' AND position IS NULL")?;
-    Ok(query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Whether a stage-in was ever asked for in a namespace of the session's instance.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<bool> {
+pub(crate) fn any_in(tx: &Transaction<'_>, token: &Token, mode: AccessMode) -> Result<bool> {
     let sql =
         "SELECT EXISTS (SELECT 1 FROM transfers WHERE token = ?1 AND access_mode = ?2 AND direction = 'in'
          AND position IS NULL)";
-    Ok(tx.query_row(sql, params![token, Word(mode)], |row| row.get(0))?)
+    Ok(tx.query_row(sql, params![Word(token), Word(mode)], |row| row.get(0))?)
 }
 
 /// A session with stages on demand that wait or run.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn any_at_work(tx: &Transaction<'_>) -> Result<Option<String>> {
+pub(crate) fn any_at_work(tx: &Transaction<'_>) -> Result<Option<Token>> {
     let sql = "SELECT token FROM transfers WHERE state IN ('pending', 'active') AND position IS NULL LIMIT 1";
     let mut query = tx.prepare(sql)?;
-    Ok(query.query_map([], |row| row.get(0))?.next().transpose()?)
+    Ok(query.query_map([], first_word)?.next().transpose()?)
 }
 
 /// Those on demand that a condition is true of.

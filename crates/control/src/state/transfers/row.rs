@@ -1,8 +1,8 @@
 //! A transfer as a row of the table.
 
-use model::Ino;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
+use model::{Ino, Token};
 use rusqlite::{Row, Transaction, params};
 use wire::control::Owner;
 
@@ -26,8 +26,8 @@ pub(crate) fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
     )?;
     let number = insert.insert(params![
-        transfer.token,
-        transfer.job,
+        Word(&transfer.token),
+        transfer.job.as_ref().map(Word),
         position,
         source,
         destination,
@@ -69,8 +69,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
     };
     Ok(Transfer {
         number: row.get("number")?,
-        token: row.get("token")?,
-        job: row.get("job")?,
+        token: row.get::<_, Word<Token>>("token")?.0,
+        job: row.get::<_, Option<Word<Token>>>("job")?.map(|word| word.0),
         origin,
         direction: row.get::<_, Word<Direction>>("direction")?.0,
         kind: row.get::<_, Word<StageKind>>("kind")?.0,

@@ -1,5 +1,6 @@
 //! Which transfers on demand a question is about, and how they count.
 
+use model::Token;
 use model::phase::{AccessMode, StageKind, StageState};
 use rusqlite::{Transaction, params};
 use wire::control::{StageCounts, StageScope};
@@ -14,7 +15,7 @@ use super::{Transfer, find};
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     /// The session whose instance it is in.
-    pub token: String,
+    pub token: Token,
     /// Which namespace.
     pub access_mode: AccessMode,
     /// Only stages of this user; `None`: all.
@@ -37,7 +38,7 @@ pub(crate) fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> 
     match scope {
         StageScope::All => {
             let sql = "token = ?1 AND access_mode = ?2 ORDER BY number";
-            space.seen(on_demand(tx, sql, params![space.token, Word(space.access_mode)]))
+            space.seen(on_demand(tx, sql, params![Word(&space.token), Word(space.access_mode)]))
         }
         StageScope::Directory(path) => below(tx, space, path),
         StageScope::Files(paths) => {
@@ -92,13 +93,13 @@ fn below(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Transfer
     // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
     let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
          ORDER BY number";
-    space.seen(on_demand(tx, sql, params![space.token, Word(space.access_mode), path]))
+    space.seen(on_demand(tx, sql, params![Word(&space.token), Word(space.access_mode), path]))
 }
 
 /// Of a path itself.
 fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Transfer>> {
     let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
-    space.seen(on_demand(tx, own, params![space.token, Word(space.access_mode), path]))
+    space.seen(on_demand(tx, own, params![Word(&space.token), Word(space.access_mode), path]))
 }
 
 /// The newest of a file: its own, or of a folder above it.
