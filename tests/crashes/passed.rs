@@ -130,6 +130,27 @@ fn nothing_is_confirmed_that_goes_to_a_file_system_which_is_gone() {
 }
 
 #[test]
+fn no_stage_out_calls_a_file_good_that_was_written_in_a_file_system_which_is_gone() {
+    let mut sick = Sick::start();
+    let pfs = tempfile::tempdir().expect("temporary folders are writable");
+    let file = create(&sick.path("file")).expect("the node is there");
+    file.write_all_at(&vec![1; LEN], 0).and_then(|()| file.sync_all()).expect("the node is there");
+    sick.lose_power();
+    assert_eio(file.sync_all(), "it has lost what went there since");
+    // No call says that this goes nowhere.
+    file.write_all_at(&vec![2; LEN], 0).expect("the kernel takes it");
+    assert_eq!(sick.site.stage_out("1.0", pfs.path())["state"], "failed");
+    drop(file);
+    assert_eq!(sick.site.stage_out("2.0", pfs.path())["state"], "failed");
+    let file = write(&sick.path("file")).expect("the node is there");
+    assert_eio(file.sync_all(), "what was written last is lost");
+    file.write_all_at(&vec![3; LEN], 0).and_then(|()| file.sync_all()).expect("the node is there");
+    drop(file);
+    assert_eq!(sick.site.stage_out("3.0", pfs.path())["state"], "complete");
+    assert_eq!(fs::read(pfs.path().join("file")).expect("it was staged out"), vec![3; LEN]);
+}
+
+#[test]
 fn a_successor_confirms_nothing_that_goes_to_a_file_system_which_is_gone() {
     let mut sick = Sick::start();
     confirmed(&sick.path("file"), 1);

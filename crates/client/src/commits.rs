@@ -9,13 +9,16 @@
 //! **Invariant:** a change is noted before its caller knows that it was answered; what is not noted any more counts as
 //! unconfirmed on every fragment.
 
+mod changing;
 mod concerned;
 mod handed;
 mod home;
+mod telling;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use model::{FragmentIndex, Ino, stripe::Layout};
@@ -62,6 +65,8 @@ pub struct Commits {
     state: Mutex<State>,
     memory: OnceLock<Arc<dyn Memory>>,
     known: OnceLock<Arc<Known>>,
+    /// Requests under way that change something.
+    changing: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -69,8 +74,7 @@ struct State {
     verifiers: HashMap<FragmentIndex, u64>,
     /// The number of the latest unconfirmed change, by inode and fragment.
     objects: HashMap<(Ino, FragmentIndex), u64>,
-    /// Files that the kernel may be writing to, and through how many handles.
-    handed: HashMap<Ino, u32>,
+    handed: handed::Handles,
     /// That of names and attributes.
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
@@ -122,7 +126,8 @@ impl Commits {
             failures: remembered.failures,
             ..State::default()
         };
-        Commits { layout, home, state: Mutex::new(state), memory: OnceLock::new(), known: OnceLock::new() }
+        let (memory, known, changing) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(0));
+        Commits { layout, home, state: Mutex::new(state), memory, known, changing }
     }
 
     /// When names are lost, `known` is to hear of it. The first call counts.
@@ -156,7 +161,7 @@ impl Commits {
 
     fn lose(&self, state: &mut State, fragment: FragmentIndex) -> Loss {
         let written = state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| ino);
-        let lost: Vec<Ino> = written.chain(state.handed.keys()).copied().collect();
+        let lost: Vec<Ino> = written.copied().chain(state.handed.lose()).collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
         let any = state.overflown || state.inherited;
         let others = any || has_metadata;
@@ -261,32 +266,6 @@ impl Commits {
             }
         }
         state.metadata = state.metadata.filter(|change| *change > moment.0);
-    }
-
-    /// A storage node could not sync the file, or a write that was answered here could not be sent to one.
-    pub fn failed(&self, ino: Ino, errno: Errno) {
-        self.lock_and(|state| self.fail(state, ino, errno));
-    }
-
-    /// Tells a handle on the file what it has not heard of yet; a folder's, with [`EVERYTHING`].
-    ///
-    /// # Errors
-    /// Something that was written was lost.
-    pub fn tell(&self, ino: Ino, handle: u64) -> Result<(), Errno> {
-        let mut state = self.lock();
-        let owed: Vec<(Ino, Errno)> = state.failures.owed(ino, handle).collect();
-        for (of, _) in &owed {
-            state.failures.told(*of, handle, ino);
-            state.told_home.told(*of);
-            self.remember(|memory| memory.told(*of, handle));
-        }
-        owed.first().map_or(Ok(()), |(_, errno)| Err(*errno))
-    }
-
-    fn fail(&self, state: &mut State, ino: Ino, errno: Errno) {
-        let stamp = Failures::stamp();
-        let noted = state.failures.failed(ino, stamp, errno.raw_os_error());
-        self.remember(|memory| memory.failed(noted, stamp, errno.raw_os_error()));
     }
 
     fn remember(&self, note: impl FnOnce(&dyn Memory)) {

@@ -106,6 +106,11 @@ impl Client {
         self.nodes.commits().handed(ino);
     }
 
+    /// The same of a handle that a former process of this mount gave to the kernel.
+    pub fn kernel_wrote_before(&self, ino: Ino) {
+        self.nodes.commits().handed_before(ino);
+    }
+
     /// One of these handles is closed; `handed`: the object that it had, if that is still the file as far as is known.
     pub fn kernel_wrote(&self, ino: Ino, handed: Option<Handed>) {
         self.nodes.commits().handed_back(ino, handed.map(|handed| handed.since.verifier));

@@ -52,22 +52,41 @@ impl Losses {
         for ino in inos.iter().copied().chain(everything) {
             self.know(LostOf { ino, fragment, verifier }, false);
         }
+        // Late answers come one by one.
         if !any
             && let [ino] = inos
-            && let Some(LossRequest::Lost { fragment: one, verifier: then, inos, .. }) = self.news.back_mut()
-            && (*one, *then) == (fragment, verifier)
-            && inos.len() < LOSSES_MAX
+            && self.is_added(fragment, verifier, *ino)
         {
-            // Late answers come one by one.
-            if !inos.contains(ino) {
-                inos.push(*ino);
-            }
             return;
         }
         let lost = |inos: &[Ino], any| LossRequest::Lost { fragment, verifier, inos: inos.to_vec(), any };
         self.news.extend(inos.chunks(LOSSES_MAX).map(|inos| lost(inos, false)));
         // Last, and also where nothing was lost: after this the home knows that all was told.
         self.news.push_back(lost(&[], any));
+    }
+
+    /// Adds a file to the last loss that was noted, in front of what ends it. Whether that was possible.
+    fn is_added(&mut self, fragment: FragmentIndex, verifier: u64, ino: Ino) -> bool {
+        let place = |of: &LossRequest| match of {
+            LossRequest::Lost { fragment, verifier, any: false, .. } => Some((*fragment, *verifier)),
+            _ => None,
+        };
+        let mut backwards = self.news.iter_mut().rev();
+        let (Some(end), Some(last)) = (backwards.next(), backwards.next()) else { return false };
+        if [&*end, &*last].map(place) != [Some((fragment, verifier)); 2] {
+            return false;
+        }
+        let LossRequest::Lost { inos, .. } = last else { return false };
+        let has_room = (1..LOSSES_MAX).contains(&inos.len());
+        if has_room && !inos.contains(&ino) {
+            inos.push(ino);
+        }
+        has_room
+    }
+
+    /// Whether the file lost something of which no program was told.
+    pub(crate) fn is_untold(&self, ino: Ino) -> bool {
+        self.known.get(&ino).is_some_and(|known| known.values().any(|known| !known.told))
     }
 
     /// This client goes on with the session of another.
@@ -164,5 +183,35 @@ impl Losses {
     /// Losses up to this number were heard of.
     pub(crate) fn heard(&mut self, number: u64) {
         self.heard = self.heard.max(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files of each loss that the home is told of now, in order.
+    fn told(losses: &mut Losses) -> Vec<Vec<u64>> {
+        let mut told = Vec::new();
+        while let Some(news) = losses.news() {
+            losses.delivered(&news);
+            if let LossRequest::Lost { inos, .. } = news {
+                told.push(inos.iter().map(|ino| ino.0).collect());
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn what_comes_late_is_told_before_the_end_of_what_was_lost() {
+        let (mut losses, fragment) = (Losses::default(), FragmentIndex(1));
+        losses.understood(true);
+        losses.lost(fragment, 7, &[Ino(1), Ino(2)], false);
+        losses.lost(fragment, 7, &[Ino(3)], false);
+        assert_eq!(told(&mut losses), [vec![1, 2, 3], vec![]]);
+        losses.lost(fragment, 7, &[], false);
+        losses.lost(fragment, 7, &[Ino(4)], false);
+        losses.lost(fragment, 7, &[Ino(5)], false);
+        assert_eq!(told(&mut losses), [vec![], vec![4, 5], vec![]], "an end has no names");
     }
 }

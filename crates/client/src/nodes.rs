@@ -178,6 +178,7 @@ impl Nodes {
         into: &mut [u8],
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
+        let _changing = self.commits.changing(std::iter::once(request));
         self.persist(fragment, || {
             self.until_it_counts(node, (fragment, request), |connection| {
                 connection.send(id, &*self.presented(request), payload)?;
@@ -242,6 +243,7 @@ impl Nodes {
     /// # Errors
     /// For each its own, as [`Nodes::call`].
     pub fn exchange(&self, asks: &mut [Ask<'_>]) -> Vec<Result<(Reply, usize), Errno>> {
+        let _changing = self.commits.changing(asks.iter().map(|ask| &ask.request));
         let mut lines: Vec<Line<'_>> = Vec::with_capacity(asks.len());
         for ask in asks.iter() {
             let known = lines.iter().position(|line| line.fragment == ask.fragment);
@@ -253,9 +255,7 @@ impl Nodes {
                 Ok(connection.queue(ask.id, &*self.presented(&ask.request), ask.payload)?)
             });
         }
-        for line in &mut lines {
-            line.with(|connection| Ok(connection.flush()?));
-        }
+        lines.iter_mut().for_each(|line| drop(line.with(|connection| Ok(connection.flush()?))));
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks.iter_mut() {
             let line = lines.iter_mut().find(|line| line.fragment == ask.fragment);

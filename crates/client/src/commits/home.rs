@@ -38,7 +38,7 @@ impl Commits {
     /// were.
     pub fn all_confirmed(&self, old: Moment) -> Option<u64> {
         let state = self.lock();
-        let is_old = state.changes <= old.0;
+        let is_old = state.changes <= old.0 && !self.is_changing();
         let is_all = state.objects.is_empty() && state.handed.is_empty() && state.metadata.is_none();
         let is_news = state.told_home.is_heard() && state.told_confirmed != Some(state.changes);
         let has_said_all = !state.overflown && state.told_home.news().is_none();
@@ -154,7 +154,7 @@ impl Commits {
             left.entry(*fragment).or_default().push(*ino);
         }
         if !state.handed.is_empty() {
-            left.entry(self.home).or_default().extend(state.handed.keys());
+            left.entry(self.home).or_default().extend(state.handed.files());
         }
         if state.overflown {
             for fragment in state.verifiers.keys() {

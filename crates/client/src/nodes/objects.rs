@@ -62,6 +62,7 @@ impl Nodes {
         second_id: u64,
     ) -> Result<(Reply, Option<OwnedFd>), Errno> {
         let node = self.node(fragment)?;
+        let _changing = self.commits.changing(std::iter::once(request));
         let (made, object, verifier) = self.persist(fragment, || {
             self.until_it_counts(node, (fragment, request), |connection| {
                 make_and_open(connection, (id, request), second_id)

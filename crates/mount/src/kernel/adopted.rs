@@ -37,7 +37,7 @@ pub(super) fn adopt(
     }
     for (ino, readers, writers) in ledger.held().opens {
         if passthrough.is_open(ino) {
-            (0..writers).for_each(|_| client.kernel_writes(ino));
+            (0..writers).for_each(|_| client.kernel_wrote_before(ino));
         }
         let past = readers + writers - elsewhere.get(&ino).copied().unwrap_or(0);
         if past > 0 {

@@ -126,9 +126,10 @@ impl State {
                     silent.extend(inos.into_iter().map(|ino| ((ino, *fragment), *now)));
                 }
             }
-        }
-        if silent.len() > SILENT_MAX {
-            silent = silent.into_iter().map(|((_, fragment), now)| ((EVERYTHING, fragment), now)).collect();
+            if silent.len() > SILENT_MAX {
+                silent =
+                    silent.into_iter().map(|((_, fragment), now)| ((EVERYTHING, fragment), now)).collect();
+            }
         }
         let of = |((ino, fragment), verifier)| LostOf { ino, fragment, verifier };
         let loss = |of| Loss { number: 0, of, age_ms: 0, seconds: now().seconds, told: false };
