@@ -33,3 +33,16 @@ fn a_successor_tells_the_home_what_its_predecessor_did_not_live_to_tell() {
     let lost = LossRequest::Lost { fragment: home, verifier: 10, inos: vec![ino], any: false };
     assert!(told.any(|news| news == lost));
 }
+
+#[test]
+fn while_a_change_is_under_way_not_everything_is_confirmed() {
+    let commits = Commits::new(Layout::striped(2), 0.into(), Remembered::default());
+    commits.understood(true);
+    let now = commits.moment();
+    assert_eq!(commits.all_confirmed(now), Some(0));
+    let cut = Request::Unlink { parent: Ino(1), name: b"file".to_vec() };
+    let under_way = commits.changing([&cut, &Request::Ping].into_iter());
+    assert_eq!(commits.all_confirmed(now), None, "the node may have done it, and nobody here knows");
+    drop(under_way);
+    assert_eq!(commits.all_confirmed(now), Some(0));
+}
