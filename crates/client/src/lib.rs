@@ -42,7 +42,7 @@ use model::stripe::Layout;
 use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
-use wire::data::message::InodeReply;
+use wire::data::message::{InodeReply, LossRequest};
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
 use wire::data::{Credential, Reply, Request};
 use wire::node::NamespaceTarget;
@@ -213,11 +213,13 @@ impl Client {
         self.closer.iter().for_each(|closer| closer.end());
         let handles = self.files().take_held();
         let words = self.nodes.commits().last_words();
+        let confirmed = self.nodes.leaves_nothing().then_some(LossRequest::Confirmed { again: false });
         // Last: it may take a disk's time, and the session is over before.
         let has_words = !words.is_empty();
         let sync = has_words.then_some(Request::SyncMetadata);
         let words = words.into_iter().map(Request::Losses);
-        let last = words.chain([Request::Close { handles }, Request::Goodbye]).chain(sync);
+        let closed = [Request::Close { handles }].into_iter().chain(confirmed.map(Request::Losses));
+        let last = words.chain(closed).chain([Request::Goodbye]).chain(sync);
         let last: Vec<_> = last.map(|request| (self.id(), request)).collect();
         self.nodes.farewell(self.home, &last, has_words);
     }

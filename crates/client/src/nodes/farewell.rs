@@ -43,6 +43,13 @@ impl Nodes {
         }
     }
 
+    /// Whether the home is to hear, at the end, that all is confirmed: of who works for a user, and so names no files,
+    /// it would have all synced else. What a predecessor wrote is not known.
+    pub fn leaves_nothing(&self) -> bool {
+        let is_all = || self.commits.all_confirmed(self.commits.moment()).is_some();
+        self.credential.needs_grants() && !self.resumed && is_all()
+    }
+
     fn say(&self, node: &Node, fragment: FragmentIndex, last: &[(u64, Request)]) -> Result<(), HelloError> {
         // One alone: where it is broken, so are the others.
         let idle = node.idle().take_last().map(|link| link.connection);

@@ -12,6 +12,7 @@ use wire::data::{Connection, Creator, ROOT, Reply, Request, SetAttr};
 use wire::node::NamespaceTarget;
 
 use crate::support::{Cluster, KEY, ME, pattern};
+use crate::told::{BYTES, refused};
 
 const OTHER: u32 = 4711;
 const SESSION: SessionId = SessionId([9; 16]);
@@ -159,4 +160,32 @@ fn who_only_has_a_credential_is_no_storage_node() {
     mount.write(ino, 0, b"the kernel has checked").unwrap();
     let none = NamespaceTarget { credential: None, ..cluster.target.clone() };
     assert!(matches!(Client::connect(&none), Err(ConnectError::Credential { .. })));
+}
+
+/// The files that a stage would refuse after a node has lost its power, and a user's client has ended meanwhile; and the
+/// file that it had written to.
+fn left_by_a_user(end: impl Fn(&Client, Ino)) -> (Vec<Ino>, Ino) {
+    let (mut cluster, client, ino, _) = with_a_file(0o666);
+    drop(client);
+    let user = Client::connect(&target(&cluster, other())).unwrap();
+    user.open(ino, true).unwrap();
+    user.write(ino, 0, &pattern(BYTES, 7)).unwrap();
+    end(&user, ino);
+    cluster.lose_power_and(1, |_| drop(user));
+    (refused(&cluster), ino)
+}
+
+#[test]
+fn what_the_client_of_a_user_left_unconfirmed_when_it_ended_is_known() {
+    let (refused, ino) = left_by_a_user(|_, _| {});
+    assert_eq!(refused, [ino]);
+}
+
+#[test]
+fn what_the_client_of_a_user_has_confirmed_is_no_loss() {
+    let (refused, _) = left_by_a_user(|user, ino| {
+        user.fsync_by(ino, user.handle()).unwrap();
+        user.close(ino, true).unwrap();
+    });
+    assert_eq!(refused, []);
 }

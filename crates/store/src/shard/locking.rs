@@ -124,7 +124,12 @@ impl Shard {
     pub(super) fn goodbye(&self, caller: Caller<'_>) -> Reply {
         let mut state = self.lock();
         let closed = state.sessions.goodbye(caller.session);
-        self.ended(&mut state, caller.session);
+        // Who works for a user does not name what is left.
+        if caller.is_checked() && !state.losses.is_confirming(caller.session) {
+            self.ended_silently(&mut state, caller.session);
+        } else {
+            self.ended(&mut state, caller.session);
+        }
         drop(state);
         closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
         Reply::Done
@@ -135,14 +140,20 @@ impl Shard {
     pub(super) fn end_lost_sessions(&self, now: Instant) {
         let mut state = self.lock();
         let lost = state.sessions.expire(now, self.peers.grace());
-        for (session, _) in &lost {
-            if let Err(errno) = state.leave_silently(*session, &self.layout) {
-                tracing::error!(%errno, "cannot note what a client that is gone may have left unconfirmed");
-            }
-            self.ended(&mut state, *session);
-        }
+        lost.iter().for_each(|(session, _)| self.ended_silently(&mut state, *session));
         drop(state);
         lost.into_iter().flat_map(|(_, closed)| closed).for_each(|ino| self.destroy_if_gone(ino));
+    }
+
+    /// As [`Shard::ended`], and the session did not say what it leaves unconfirmed.
+    fn ended_silently(&self, state: &mut State, session: SessionId) {
+        let Err(errno) = state.leave_silently(session, &self.layout) else {
+            return self.ended(state, session);
+        };
+        // To stages it stays one that wrote and does not say what it lost; its end is noted at the next start.
+        tracing::error!(%errno, "cannot note what a client that is gone may have left unconfirmed");
+        state.locks.release_session(session);
+        self.unlocked.notify_all();
     }
 
     /// Nothing is locked by the session any more.

@@ -100,8 +100,9 @@ impl Losses {
             Record::Destroyed { ino } => self.forget(*ino),
             Record::SetAttr { ino, change: AttrChange { size: Some(0), .. } } => self.forget(*ino),
             Record::Began { session } => {
-                let all = followed().into_iter().chain(self.own).collect();
-                self.begun.insert(*session, all);
+                let all = || followed().into_iter().chain(self.own).collect();
+                // One whose end could not be noted goes on with what it had written under.
+                self.begun.entry(*session).or_insert_with(all);
             }
             Record::Followed { fragment, verifier } => self.begun.values_mut().for_each(|begun| {
                 begun.entry(*fragment).or_insert(*verifier);
@@ -206,6 +207,11 @@ impl Losses {
         let pending = self.pending.remove(&session).into_iter().flatten();
         let heard = |(fragment, verifier)| LossRecord::Heard { session, fragment, verifier };
         pending.map(heard).map(Record::Losses).collect()
+    }
+
+    /// Whether the session has said that all is confirmed, and has opened and changed nothing since.
+    pub fn is_confirming(&self, session: SessionId) -> bool {
+        self.confirming.contains(&session)
     }
 
     /// The session has closed a file, and may have written to it before.

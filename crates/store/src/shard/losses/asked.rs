@@ -39,7 +39,9 @@ impl Shard {
                 let mut state = self.lock();
                 if !is_user {
                     // It went on without its memory, or has written too many.
-                    let touched = any.then(|| state.losses.touched.all(caller.session)).flatten();
+                    let touched =
+                        any.then(|| state.losses.touched.on(caller.session, fragment, &self.layout));
+                    let touched = touched.flatten();
                     let (any, touched) = (any && touched.is_none(), touched.unwrap_or_default());
                     state.lose(fragment, verifier, &[&*inos, &*touched].concat(), any)?;
                 }

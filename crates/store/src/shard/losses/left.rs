@@ -112,7 +112,13 @@ impl Parts {
 impl State {
     /// What files may have lost, as a session that writes has not said what, while the fragments have these
     /// verifiers. `at_last`: who is connected, and does not speak of losses yet, never will.
-    fn silent(&self, who_asks: SessionId, layout: &Layout, present: &Verifiers, at_last: bool) -> Vec<Loss> {
+    pub(super) fn silent(
+        &self,
+        who_asks: SessionId,
+        layout: &Layout,
+        present: &Verifiers,
+        at_last: bool,
+    ) -> Vec<Loss> {
         let mut silent = BTreeMap::new();
         for session in self.losses.writing.iter().filter(|session| **session != who_asks) {
             if at_last && self.sessions.is_connected(*session) && !self.losses.speaking.contains(session) {

@@ -5,7 +5,7 @@
 //! can no longer take back that there is such a session, that it is not quiet, and which commit verifiers fragments
 //! had.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,24 +19,33 @@ use super::super::{Shard, caller::Caller};
 use super::Losses;
 use crate::errno::errno_of;
 
-/// Sessions, and whether there are any, which each request asks.
+/// Sessions, each with a number of the time since when it wakes, and whether there are any, which each request asks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waking {
-    sessions: BTreeSet<SessionId>,
+    sessions: BTreeMap<SessionId, u64>,
+    begun: u64,
     is_any: Arc<AtomicBool>,
 }
 
 impl Waking {
     fn add(&mut self, session: SessionId) {
-        self.sessions.insert(session);
+        self.begun += 1;
+        self.sessions.entry(session).or_insert(self.begun);
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Whether it was there.
-    pub(super) fn remove(&mut self, session: &SessionId) -> bool {
-        let was_there = self.sessions.remove(session);
+    pub(super) fn remove(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
         self.is_any.store(!self.sessions.is_empty(), Ordering::Release);
-        was_there
+    }
+
+    /// The log was synced after the session began to wake `then`. Whether it has not begun anew since.
+    fn is_done(&mut self, session: &SessionId, then: u64) -> bool {
+        let is_same = self.sessions.get(session) == Some(&then);
+        if is_same {
+            self.remove(session);
+        }
+        is_same
     }
 }
 
@@ -57,6 +66,8 @@ impl State {
         if self.losses.quiet.contains(&session) {
             self.record(None, Record::Losses(LossRecord::Busy { session }))?;
             self.losses.awake.remove(&session);
+            // A sync that is under way for it began before this record.
+            self.losses.waking.remove(&session);
         }
         if !self.losses.awake.contains(&session) {
             self.losses.waking.add(session);
@@ -110,16 +121,17 @@ impl Shard {
     /// # Errors
     /// The errno of the log's sync.
     pub(in super::super) fn wake(&self, session: SessionId) -> Result<(), Errno> {
-        if !self.waking.load(Ordering::Acquire) || !self.lock().losses.waking.sessions.contains(&session) {
+        if !self.waking.load(Ordering::Acquire) {
             return Ok(());
         }
+        let Some(then) = self.lock().losses.waking.sessions.get(&session).copied() else { return Ok(()) };
         // Under which verifiers it is about to write. What is learned is logged.
         let begun = self.lock().losses.begun.get(&session).cloned().unwrap_or_default();
         let unknown = self.peers.all().filter(|fragment| !begun.contains_key(fragment));
         unknown.for_each(|fragment| self.peers.look(fragment));
         self.sync_log().map_err(|error| errno_of(&error))?;
         let losses = &mut self.lock().losses;
-        if losses.waking.remove(&session) {
+        if losses.waking.is_done(&session, then) {
             losses.awake.insert(session);
         }
         Ok(())

@@ -1,6 +1,16 @@
 //! What a compacted log knows of losses.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::stripe::Layout;
+use rustix::io::Errno;
+use wire::data::{Creator, ROOT, Request};
+
+use super::super::fixture::Parts;
+use super::super::power::disk::{Disk, SimFolder, Trouble};
 use super::super::record::losses::ToldOf;
+use super::super::{Caller, Expect, Shard};
 use super::*;
 
 const SESSION: SessionId = SessionId([1; 16]);
@@ -50,4 +60,27 @@ fn a_log_that_was_replaced_says_the_same() {
     replaced.iter().for_each(|record| after.apply(record, followed));
     assert_eq!(known(&after), known(&before));
     assert_eq!(before.untold().len(), 1, "of 7 somebody was told, and 8 is gone: {before:?}");
+}
+
+#[test]
+fn a_client_whose_end_the_log_does_not_take_is_still_one_that_may_have_lost_something() {
+    let fragment = tempfile::tempdir().unwrap();
+    let Parts { namespace, objects, peers } = Parts::new(fragment.path(), 2);
+    let (grace, folder) = (peers.grace(), SimFolder::over(Disk::new(1, None)));
+    let home = Arc::new(folder.clone());
+    let shard = Shard::over(home, &namespace, Expect::New, objects, peers).unwrap();
+    shard.close();
+    shard.lock().serve_as(FragmentIndex(0), 5);
+    shard.connected(SESSION);
+    let creator = Creator { uid: 7, gid: 8, umask: 0 };
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator };
+    shard.handle(Caller::new(SESSION, 1), create);
+    shard.disconnected(SESSION);
+    let at = folder.disk().operations + 1;
+    folder.disk().trouble = Some((at, Trouble::Fails(Errno::NOSPC)));
+    shard.end_lost_sessions(Instant::now() + grace + Duration::from_secs(1));
+    assert!(folder.disk().operations >= at, "the trouble came");
+    let present = Verifiers::from([(FragmentIndex(0), 6)]);
+    let silent = shard.lock().silent(SessionId([9; 16]), &Layout::striped(2), &present, true);
+    assert_ne!(silent, [], "the home has lost its power since");
 }

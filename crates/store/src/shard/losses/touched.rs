@@ -50,11 +50,6 @@ impl Touched {
         Some(self.0.get(&session)?.iter().filter(is_there).copied().collect())
     }
 
-    /// As [`Touched::on`], anywhere.
-    pub(super) fn all(&self, session: SessionId) -> Option<Vec<Ino>> {
-        Some(self.0.get(&session)?.iter().copied().collect())
-    }
-
     /// As [`Touched::on`], with [`EVERYTHING`] for any file.
     pub(super) fn or_everything(
         &self,
