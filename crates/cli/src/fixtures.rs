@@ -83,24 +83,7 @@ pub fn session() -> SessionStatus {
         phase: Phase::Unmounted,
         busy: None,
         failed: Some((Function::DataOut, refusal())),
-        instance: Some(InstanceStatus {
-            id: InstanceId::literal("i3"),
-            requested_bytes: 1 << 30,
-            capacity_bytes: 1 << 30,
-            used_bytes: 41 << 20,
-            nodes: vec![NodeName::literal("n0")],
-            volume: VolumeKind::Directory,
-            access_modes: vec![AccessMode::Striped],
-            pool: "local".into(),
-            intact: Some(true),
-            unserved: vec![],
-            copies: vec![],
-            redundancy: model::phase::Redundancy::None,
-            allocated_bytes: 1 << 30,
-            mirrors: vec![],
-            damaged: vec![],
-            given_up: vec![],
-        }),
+        instance: Some(instance()),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],
         timings_ms,
@@ -122,5 +105,28 @@ pub fn refusal() -> ApiError {
         blame: Blame::Site,
         message: "1 of 3 entries could not be staged out".into(),
         advice: "correct the cause and run `forebay stage retry 3`".into(),
+    }
+}
+
+/// Its buffer.
+fn instance() -> InstanceStatus {
+    InstanceStatus {
+        id: InstanceId::literal("i3"),
+        requested_bytes: 1 << 30,
+        capacity_bytes: 1 << 30,
+        used_bytes: 41 << 20,
+        nodes: vec![NodeName::literal("n0")],
+        volume: VolumeKind::Directory,
+        access_modes: vec![AccessMode::Striped],
+        pool: "local".into(),
+        intact: Some(true),
+        unserved: vec![],
+        copies: vec![],
+        redundancy: model::phase::Redundancy::None,
+        allocated_bytes: 1 << 30,
+        mirrors: vec![],
+        damaged: vec![],
+        lost_writes: vec![],
+        given_up: vec![],
     }
 }

@@ -46,12 +46,27 @@ pub(crate) fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool>
 
 /// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
 pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
+    let told = |fragment: &FragmentStatus| {
+        [names_lack(fragment), lost(fragment).or_else(|| fragment.integrity.told())]
+    };
+    troubles(instance, nodes, told)
+}
+
+/// Those that lost what nobody was promised, and no program was told, with what to do.
+pub(crate) fn lost_writes(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
+    troubles(instance, nodes, |fragment| [fragment.integrity.told_of_losses()])
+}
+
+fn troubles<const N: usize>(
+    instance: &Instance,
+    nodes: &[NodeView],
+    told: impl Fn(&FragmentStatus) -> [Option<(String, String)>; N],
+) -> Vec<PartTrouble> {
     let of_node = |(part, name): (FragmentIndex, &NodeName)| {
         let health = nodes.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());
         let mut fragments = health.into_iter().flat_map(|health| &health.fragments);
         let fragment = fragments.find(|fragment| fragment.instance == instance.id);
-        let told = fragment
-            .map(|fragment| [names_lack(fragment), lost(fragment).or_else(|| fragment.integrity.told())]);
+        let told = fragment.map(&told);
         let node = name.clone();
         let trouble = move |(why, advice)| PartTrouble { part, node: node.clone(), why, advice };
         told.into_iter().flatten().flatten().map(trouble).collect::<Vec<_>>()

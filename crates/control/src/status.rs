@@ -157,6 +157,7 @@ fn describe_instance(instance: Instance, token: &Token, nodes: &[NodeView]) -> I
         copies: copies(&instance, nodes),
         mirrors: mirrors(&instance, token, nodes),
         damaged: told(parts::damaged(&instance, nodes)),
+        lost_writes: told(parts::lost_writes(&instance, nodes)),
         given_up: parts::given_up(&instance, nodes),
         redundancy: instance.behaviour.redundancy,
         allocated_bytes: instance.allocated_bytes(),

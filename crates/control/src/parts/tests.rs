@@ -64,6 +64,11 @@ fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
     let integrity = IntegrityStatus { damaged: 1, ..IntegrityStatus::default() };
     let (intact, said, refused) = seen(&view(vec![FragmentStatus { integrity, ..fragment() }]));
     assert_eq!((intact, said, refused), (Some(false), None, false));
+    let integrity = IntegrityStatus { lost_writes: 3, ..IntegrityStatus::default() };
+    let lost = view(vec![FragmentStatus { integrity, ..fragment() }]);
+    assert_eq!(seen(&lost), (Some(true), None, false), "nobody was promised that it is there");
+    let said = lost_writes(&instance(), &[lost]).pop().expect("it is told all the same");
+    assert!(said.why.starts_with("3 losses") && said.advice.contains("--repair"), "{said:?}");
     let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
     assert_eq!((intact, said.is_some(), refused), (None, true, false));
 }

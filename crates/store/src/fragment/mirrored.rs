@@ -120,6 +120,7 @@ impl Fragment {
         let mut sum = IntegrityStatus::default();
         for (_, Namespace { objects, replica, shard, .. }) in self.all_namespaces() {
             sum.log_error = sum.log_error.or_else(|| shard.as_ref()?.log_trouble());
+            sum.lost_writes += shard.as_ref().map_or(0, |shard| shard.known_losses());
             let kept = replica.iter().map(|replica| replica.objects().keeper());
             for keeper in kept.chain([objects.keeper()]) {
                 sum.damaged += keeper.known.count() as u64;

@@ -145,6 +145,9 @@ pub struct InstanceStatus {
     /// Parts of which some bytes are damaged, or may be, as the nodes last reported.
     #[serde(default)]
     pub damaged: Vec<PartTrouble>,
+    /// Parts that lost writes which no fsync had confirmed, with no program told, as the home last reported.
+    #[serde(default)]
+    pub lost_writes: Vec<PartTrouble>,
     /// What nodes still have that were given up for lost, and are back.
     #[serde(default)]
     pub given_up: Vec<GivenUp>,

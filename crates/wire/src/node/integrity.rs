@@ -23,6 +23,9 @@ pub struct IntegrityStatus {
     /// Why names cannot change now; `None`: they can.
     #[serde(default)]
     pub log_error: Option<String>,
+    /// Losses of writes that no fsync had confirmed, of which no program was told: files, or parts that may have lost
+    /// something of any.
+    pub lost_writes: u64,
 }
 
 /// What to do where a log cannot be written.
@@ -52,6 +55,20 @@ impl IntegrityStatus {
         let advice = format!(
             "`forebay scrub {TOKEN}` names the files: compare them with where they came from, or write them anew; \
              `forebay fsck {TOKEN} --repair` takes them as they are"
+        );
+        Some((why, advice))
+    }
+
+    /// What was lost of what nobody was promised, in words, and what to do about it; `None`: nothing.
+    pub fn told_of_losses(&self) -> Option<(String, String)> {
+        let count = Some(self.lost_writes).filter(|count| *count > 0)?;
+        let why = format!(
+            "{count} losses of what no fsync had confirmed, as by a power loss: no program was told, and stage-outs \
+             refuse these files"
+        );
+        let advice = format!(
+            "have the job write them anew; or look at them and take them as they are with `forebay fsck {TOKEN} \
+             --repair`"
         );
         Some((why, advice))
     }

@@ -9,10 +9,12 @@ use crate::render;
 
 /// Lines on the bytes of a buffer's files: none where they are on the job's own nodes, and no damage is known.
 pub fn lines(instance: &InstanceStatus) -> Vec<String> {
-    let damage = |part: &PartTrouble| {
-        [format!("  data DAMAGED on node {}: {}", part.node, part.why), format!("    {}", part.advice)]
+    let trouble = |of: &str, part: &PartTrouble| {
+        [format!("  {of} node {}: {}", part.node, part.why), format!("    {}", part.advice)]
     };
-    let mut lines: Vec<String> = instance.damaged.iter().flat_map(damage).collect();
+    let damaged = instance.damaged.iter().flat_map(|part| trouble("data DAMAGED on", part));
+    let lost = instance.lost_writes.iter().flat_map(|part| trouble("writes LOST, as is known to", part));
+    let mut lines: Vec<String> = damaged.chain(lost).collect();
     if lines.is_empty() || instance.mirrors.iter().any(|mirror| !mirror.whole) {
         lines.extend(of_copies(instance));
     }
@@ -176,6 +178,17 @@ mod tests {
             lines(&InstanceStatus { damaged, ..whole }),
             ["  data DAMAGED on node n1: 2 of its objects are damaged", "    write them anew"]
         );
+    }
+
+    #[test]
+    fn what_was_lost_and_no_program_was_told_of_is_said_with_what_to_do() {
+        let integrity = wire::node::IntegrityStatus { lost_writes: 3, ..Default::default() };
+        let (why, advice) = integrity.told_of_losses().unwrap();
+        let lost_writes =
+            vec![PartTrouble { part: FragmentIndex(0), node: NodeName::literal("n0"), why, advice }];
+        let told = lines(&InstanceStatus { lost_writes, ..instance(vec![mirror(true), mirror(true)]) });
+        assert!(told[0].starts_with("  writes LOST, as is known to node n0: 3 losses"), "{told:?}");
+        assert!(told[1].contains("fsck"), "{told:?}");
     }
 
     #[test]

@@ -75,6 +75,7 @@ fn instance() -> InstanceStatus {
         allocated_bytes: 1 << 30,
         mirrors: vec![],
         damaged: vec![],
+        lost_writes: vec![],
         given_up: vec![],
     }
 }

@@ -75,8 +75,13 @@ impl Shard {
         Ok(Reply::Done)
     }
 
-    /// How many losses there are that nobody was told of; one for each fragment of which a session has not said what it
-    /// lost.
+    /// How many losses are known of which nobody was told.
+    pub fn known_losses(&self) -> u64 {
+        self.lock().losses.untold().len() as u64
+    }
+
+    /// As [`Shard::known_losses`], when it was looked whether there are more; and one for each fragment of which a
+    /// session has not said what it lost.
     pub fn untold_losses(&self) -> u64 {
         let silent = self.look_at_all(OWN);
         (self.lock().losses.untold().len() + silent.len()) as u64
@@ -160,7 +165,12 @@ impl State {
     }
 
     /// The session has said what the fragment lost of it when it got this verifier.
-    fn hear(&mut self, session: SessionId, fragment: FragmentIndex, verifier: u64) -> Result<(), Errno> {
+    pub(super) fn hear(
+        &mut self,
+        session: SessionId,
+        fragment: FragmentIndex,
+        verifier: u64,
+    ) -> Result<(), Errno> {
         match self.losses.begun.get(&session) {
             Some(begun) if begun.get(&fragment) == Some(&verifier) => Ok(()),
             Some(_) => self.record(None, Record::Losses(LossRecord::Heard { session, fragment, verifier })),
