@@ -35,6 +35,13 @@ fn start(plan: Plan, n: usize, place: &Path) -> (Site, TempDir) {
     (site, rest)
 }
 
+/// A site with two mounts, whose node n1 is on a disk that fails when it writes back, and the home is not.
+#[track_caller]
+pub fn beside_a_sick_disk(disk: &Disk) -> (Site, TempDir) {
+    let plan = Plan { storage_nodes: 2, mounts: 2, capacity: 1 << 30, ..FOUR };
+    start(plan, 1, &disk.folder().join("sick"))
+}
+
 /// A site of which storage node `n` has a disk of its own.
 pub struct Sick {
     // Dropped in this order: the disk, when nobody uses it any more.
@@ -56,6 +63,12 @@ impl Sick {
     #[track_caller]
     pub fn start_shared(n: usize) -> Sick {
         Sick::start_as(Plan { mounts: 2, ..FOUR }, n)
+    }
+
+    /// The same, where a mount that is away is waited for longer than a test takes.
+    #[track_caller]
+    pub fn start_patient(n: usize) -> Sick {
+        Sick::start_as(Plan { mounts: 2, grace_ms: 600_000, ..FOUR }, n)
     }
 
     #[track_caller]
@@ -255,8 +268,7 @@ fn a_new_file_never_shows_bytes_of_one_that_the_home_node_lost() {
 #[test]
 fn an_error_of_writing_back_is_told_to_every_mount_and_every_descriptor_that_wrote() {
     let disk = Disk::sick(24 << 20);
-    let plan = Plan { storage_nodes: 2, mounts: 2, capacity: 1 << 30, ..FOUR };
-    let (site, _rest) = start(plan, 1, &disk.folder().join("sick"));
+    let (site, _rest) = beside_a_sick_disk(&disk);
     let path = |mount| site.mountpoint(mount).join("file");
     let opened = |mount| File::options().write(true).open(path(mount)).expect("both nodes are there");
     File::create_new(path(0)).and_then(|file| file.sync_all()).expect("both nodes are there");

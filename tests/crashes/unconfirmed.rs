@@ -9,7 +9,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::one_node::{Sick, contents, written};
+use tests::disk::Disk;
+use tests::processes::wait_until;
+use tests::site::{HANGS_AFTER, Site};
+
+use crate::one_node::{Sick, beside_a_sick_disk, contents, written};
+
+/// The home waits for so long before it judges a mount that is away, and then looks which nodes were lost.
+const AWAY: Duration = Duration::from_secs(25);
 
 /// A node that has a part of every file, and is not the home.
 const LOSER: usize = 2;
@@ -43,6 +50,8 @@ fn a_stage_out_names_files_of_which_a_power_loss_took_what_no_fsync_had_confirme
     told[0].write_all_at(&contents(1), 0).and_then(|()| told[0].sync_all()).expect("all nodes are there");
     drop((synced, told));
     sick.site.unmount(0);
+    let health = sick.site.storage[0].call("GET", "/v1/health", None);
+    assert_eq!(health["fragments"][0]["integrity"]["lost_writes"], 1, "{health}");
 
     let status = sick.site.stage_out("1.0", pfs.path());
     assert_eq!(status["state"], "failed", "{status}");
@@ -165,6 +174,47 @@ fn an_fsync_on_another_node_is_an_error_once_for_what_a_power_loss_took() {
     seen.sync_all().and_then(|()| again.sync_all()).expect("the loss was told, once to each");
     confirmed.sync_all().expect("it was confirmed before the power loss");
     open("file").sync_all().expect("it was opened later, when others had been told");
+}
+
+#[test]
+fn an_fsync_is_an_error_soon_for_what_a_mount_had_written_that_died_with_a_storage_node() {
+    let mut sick = Sick::start_patient(LOSER);
+    let [writer, other] = [0, 1].map(|n| sick.site.mountpoint(n));
+    drop(written(&writer, "file", 1).expect("all nodes are there"));
+    let seen = File::open(other.join("file")).expect("it is there");
+    let mount = Pid::from_raw(sick.site.compute[0].mount_pid()).expect("it is a process");
+    sick.site.compute[0].kill();
+    rustix::process::kill_process(mount, Signal::KILL).expect("it lives");
+    sick.lose_power();
+    // Clients that are away for a moment say by themselves what they lost.
+    std::thread::sleep(AWAY);
+    let error = seen.sync_all().expect_err("what the other node wrote is lost");
+    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    seen.sync_all().expect("it was told");
+}
+
+#[test]
+fn what_a_disk_could_not_write_back_is_not_staged_out_before_a_program_was_told() {
+    let disk = Disk::sick(24 << 20);
+    let (mut site, _rest) = beside_a_sick_disk(&disk);
+    let (pfs, folder) = (tempfile::tempdir().expect("temporary folders are writable"), site.mountpoint(0));
+    fs::write(folder.join("safe"), "safe").expect("both nodes are there");
+    File::open(folder.join("safe")).and_then(|file| file.sync_all()).expect("both nodes are there");
+    fs::write(folder.join("file"), vec![1; 96 << 20]).expect("the page cache has room");
+    let handle = File::open(folder.join("file")).expect("both nodes are there");
+    // Nobody asks: the node hears of it when it seals what is at rest.
+    let log = |site: &Site| site.storage[1].log();
+    let is_lost = || log(&site).contains("what was written to the object is lost");
+    assert!(wait_until(HANGS_AFTER, is_lost), "{}", log(&site));
+    let status = site.stage_out("1.0", pfs.path());
+    assert_eq!(failures(&status), ["$DW_JOB_STRIPED/file"], "{status}");
+    assert!(!pfs.path().join("file").exists(), "what is left of it has its name on the PFS");
+    // Another process of the node has heard nothing.
+    site.storage[1].kill();
+    site.storage[1].start();
+    handle.sync_all().expect_err("it was lost");
+    handle.sync_all().expect("it was told");
+    assert_eq!(site.stage_out("2.0", pfs.path())["state"], "complete");
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl Nodes {
             let errno = Errno::from_raw_os_error(errno);
             if let Request::Sync { ino } = request {
                 // The node says so once.
-                self.commits.failed(*ino, errno);
+                self.commits.failed(fragment, *ino, errno);
             }
             return Err(errno);
         }

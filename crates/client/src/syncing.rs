@@ -100,7 +100,8 @@ impl Client {
 
     /// A write to the file that its writer believes to be done could not be sent.
     pub fn lost(&self, ino: Ino, errno: Errno) {
-        self.nodes.commits().failed(ino, errno);
+        let fragment = self.layout.fragments_of(ino).next().unwrap_or(self.home);
+        self.nodes.commits().failed(fragment, ino, errno);
     }
 
     /// Tells a handle what it has not heard of yet.

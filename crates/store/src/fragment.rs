@@ -18,6 +18,7 @@ mod advice;
 mod connections;
 pub mod create;
 pub mod due;
+mod failing;
 pub mod folders;
 pub mod fsck;
 pub mod metadata;
@@ -201,6 +202,7 @@ impl Fragment {
         } else {
             None
         };
+        self.tell_of_failures(namespace, &objects, shard.as_ref());
         Ok(Namespace { objects, shard, replica, layout: namespace.layout })
     }
 

@@ -52,8 +52,8 @@ struct Peer {
     address: StorageAddress,
     /// A connection for changes, one after the other.
     changing: Mutex<Option<Connection>>,
-    /// One for lists and syncs, which may take long: no change waits for them, and what they ask need not be fenced
-    /// off.
+    /// One for lists, losses and syncs, which may take long: no change waits for them, and what they ask need not be
+    /// fenced off.
     listing: Mutex<Option<Connection>>,
     outage: Arc<Outage>,
 }
@@ -249,10 +249,8 @@ impl Peers {
     }
 
     fn try_call(&self, peer: &Peer, fragment: FragmentIndex, request: &Request) -> Result<Reply, HelloError> {
-        let is_list = matches!(
-            request,
-            Request::ListObjects { .. } | Request::ListMeant { .. } | Request::SyncMany { .. }
-        );
+        use Request::{ListMeant, ListObjects, Losses, SyncMany};
+        let is_list = matches!(request, ListObjects { .. } | ListMeant { .. } | SyncMany { .. } | Losses(_));
         let idle = if is_list { &peer.listing } else { &peer.changing };
         let mut idle = idle.lock().expect("no thread panics while it talks to a peer");
         let mut connection = match idle.take() {

@@ -37,6 +37,8 @@ pub struct Verifier {
     kept: Kept,
     /// The next start is to draw another number.
     renounced: AtomicBool,
+    /// It will: that is on the disk.
+    anew: AtomicBool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +80,7 @@ impl Verifier {
             );
         }
         let kept = Kept { verifier, boot_id, mounts, clean: false };
-        let verifier = Verifier { path, kept, renounced: AtomicBool::new(false) };
+        let verifier = Verifier { path, kept, renounced: AtomicBool::default(), anew: AtomicBool::default() };
         if before.as_ref() != Some(&verifier.kept) {
             verifier.keep_or_forget()?;
         }
@@ -114,11 +116,15 @@ impl Verifier {
                     "no room for the fragment's commit verifier: after the next start clients are told that what they \
                      had not synced may be lost"
                 );
-                disk::remove_file(&self.path)?;
-                disk::sync_names(&self.path)
+                self.remove()
             }
             kept => kept,
         }
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        disk::remove_file(&self.path)?;
+        disk::sync_names(&self.path)
     }
 
     /// The number.
@@ -133,7 +139,7 @@ impl Verifier {
     /// The errno of what failed: the next start may draw another number.
     pub fn note_clean(&self) -> io::Result<()> {
         if self.renounced.load(Ordering::Acquire) {
-            return Ok(());
+            return self.draw_anew();
         }
         self.keep(&Kept { clean: true, ..self.kept.clone() })
     }
@@ -149,12 +155,17 @@ impl Verifier {
     /// Has the next start draw another number.
     ///
     /// # Errors
-    /// The errno of what failed: it may not.
+    /// The errno of what failed: it may not, and the next call tries again.
     pub fn draw_anew(&self) -> io::Result<()> {
         self.renounced.store(true, Ordering::Release);
-        let verifier = random()?;
-        let kept = Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: false };
-        Verifier { path: self.path.clone(), kept, renounced: AtomicBool::new(true) }.keep_or_forget()
+        if self.anew.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let kept = Kept { verifier: random()?, boot_id: String::new(), mounts: Vec::new(), clean: false };
+        // A disk that writes no file may still remove one.
+        self.keep(&kept).or_else(|error| self.remove().map_err(|_| error))?;
+        self.anew.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn keep(&self, kept: &Kept) -> io::Result<()> {
@@ -234,6 +245,18 @@ mod tests {
         first.renounce();
         first.note_clean().unwrap();
         assert_ne!(open(folder.path()).number(), first.number(), "a clean stop brings nothing back");
+    }
+
+    #[test]
+    fn on_a_disk_that_writes_no_file_the_next_start_has_another_verifier_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = open(folder.path());
+        let new = folder.path().join("verifier.new");
+        std::fs::create_dir(&new).unwrap();
+        first.draw_anew().unwrap();
+        std::fs::remove_dir(&new).unwrap();
+        first.note_clean().unwrap();
+        assert_ne!(open(folder.path()).number(), first.number());
     }
 
     #[test]

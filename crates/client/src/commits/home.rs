@@ -132,7 +132,8 @@ impl Commits {
                 self.remember(|memory| memory.failed(noted, stamp, Errno::IO.raw_os_error()));
                 names = Some(names.unwrap_or(false) || [EVERYTHING, NAMES].contains(&noted));
             }
-            if (loss.told || (is_news && of == NAMES)) && state.failures.is_untold(of) {
+            let is_told = loss.told && !state.told_home.is_untold(loss.of.ino);
+            if (is_told || (is_news && of == NAMES)) && state.failures.is_untold(of) {
                 state.failures.told(of, ELSEWHERE, of);
                 self.remember(|memory| memory.told(of, ELSEWHERE));
             }

@@ -1,15 +1,19 @@
 //! What programs are told of what was lost.
 
-use model::Ino;
+use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 
 use super::{Commits, State};
 use crate::failures::Failures;
 
 impl Commits {
-    /// A storage node could not sync the file, or a write that was answered here could not be sent to one.
-    pub fn failed(&self, ino: Ino, errno: Errno) {
-        self.lock_and(|state| self.fail(state, ino, errno));
+    /// A storage node could not sync the file, or a write that was answered here could not be sent to one. The home is
+    /// to know until a program was told.
+    pub fn failed(&self, fragment: FragmentIndex, ino: Ino, errno: Errno) {
+        self.lock_and(|state| {
+            state.lost(fragment, [ino], false);
+            self.fail(state, ino, errno);
+        });
     }
 
     /// Tells a handle on the file what it has not heard of yet; a folder's, with [`EVERYTHING`].

@@ -109,6 +109,34 @@ fn what_another_client_lost_of_a_file_is_told_though_its_own_loss_was_told_befor
 }
 
 #[test]
+fn an_older_loss_that_was_told_hides_no_newer_one_of_another_node() {
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let (writer, other) = (cluster.client(), cluster.client());
+    let ino = made(&writer, "file");
+    let first = writer.handle();
+    cluster.lose_power(OTHER);
+    assert_eq!(writer.fsync_by(ino, first), Err(Errno::IO));
+    writer.write(ino, 0, &pattern(BYTES, 2)).unwrap();
+    writer.close(ino, true).unwrap();
+    cluster.lose_power(2);
+    // It hears of that, and then tells.
+    writer.read(ino, 0, &mut vec![0; BYTES]).unwrap();
+    writer.getattr(ino).unwrap();
+    // Handles that are opened later.
+    assert_eq!(other.fsync_by(ino, other.handle()), Err(Errno::IO), "nobody was told of this one");
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let writer = cluster.client();
+    let ino = made(&writer, "file");
+    cluster.lose_power(OTHER);
+    assert_eq!(writer.fsync_by(ino, writer.handle()), Err(Errno::IO));
+    writer.write(ino, 0, &pattern(BYTES, 2)).unwrap();
+    cluster.lose_power(2);
+    writer.read(ino, 0, &mut vec![0; BYTES]).unwrap();
+    writer.getattr(ino).unwrap();
+    assert_eq!(writer.fsync_by(ino, writer.handle()), Err(Errno::IO), "nor here");
+}
+
+#[test]
 fn a_loss_is_kept_until_somebody_was_told_or_the_file_is_cut_off_or_removed() {
     let mut cluster = Cluster::start(3, 64 << 20);
     let writer = cluster.client();

@@ -162,8 +162,8 @@ fn who_only_has_a_credential_is_no_storage_node() {
     assert!(matches!(Client::connect(&none), Err(ConnectError::Credential { .. })));
 }
 
-/// The files that a stage would refuse after a node has lost its power, and a user's client has ended meanwhile; and the
-/// file that it had written to.
+/// The files that a stage would refuse after a node has lost its power, and a user's client has ended meanwhile; and
+/// the file that it had written to.
 fn left_by_a_user(end: impl Fn(&Client, Ino)) -> (Vec<Ino>, Ino) {
     let (mut cluster, client, ino, _) = with_a_file(0o666);
     drop(client);

@@ -43,15 +43,13 @@ struct Told {
 }
 
 impl SyncErrors {
-    /// A sync of the object failed. Returns whether it is the first of this namespace.
-    pub fn failed(&self, ino: Ino, error: &io::Error) -> bool {
+    /// A sync of the object failed.
+    pub fn failed(&self, ino: Ino, error: &io::Error) {
         let mut objects = self.lock();
-        let first = objects.is_empty();
         let errno = errno_of(error);
         let failure = objects.entry(ino).or_insert_with(|| Failure { errno, count: 0, told: HashMap::new() });
         failure.errno = errno;
         failure.count += 1;
-        first
     }
 
     /// Whether the session is still to hear of a failure.
@@ -111,12 +109,12 @@ mod tests {
         assert!(errors.tell(Ino(7), a, 1).is_ok());
         let full =
             full.raw_os_error().map_or_else(|| io::Error::from(Errno::NOSPC), io::Error::from_raw_os_error);
-        assert!(errors.failed(Ino(7), &full));
+        errors.failed(Ino(7), &full);
         assert!(errors.owed(Ino(7), a).is_err(), "asking is not being told");
         assert_eq!(errors.tell(Ino(7), a, 2).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         assert!(errors.tell(Ino(7), a, 3).is_ok() && errors.tell(Ino(8), a, 4).is_ok());
         assert!(errors.tell(Ino(7), b, 1).is_err(), "the other has not heard of it");
-        assert!(!errors.failed(Ino(7), &full));
+        errors.failed(Ino(7), &full);
         assert!(
             errors.tell(Ino(7), b, 2).is_err() && errors.tell(Ino(7), a, 5).is_err(),
             "it is another failure"

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use model::Ino;
 
@@ -93,6 +94,8 @@ pub struct Syncs {
     errors: SyncErrors,
     verifier: Arc<Verifier>,
     retiring: AtomicBool,
+    /// Who hears of each failure.
+    heard: OnceLock<Sender<Ino>>,
 }
 
 impl Syncs {
@@ -102,7 +105,15 @@ impl Syncs {
     /// The errno of `open`.
     pub fn new(root: &Path, own: bool, verifier: Arc<Verifier>) -> io::Result<Syncs> {
         let whole = if own { WholeSync::of(root)? } else { None };
-        Ok(Syncs { whole, errors: SyncErrors::default(), verifier, retiring: AtomicBool::new(false) })
+        let (errors, retiring, heard) = (SyncErrors::default(), AtomicBool::new(false), OnceLock::new());
+        Ok(Syncs { whole, errors, verifier, retiring, heard })
+    }
+
+    /// Gets each object from now on of which a sync fails. The first call counts.
+    pub fn failures(&self) -> Receiver<Ino> {
+        let (sender, receiver) = mpsc::channel();
+        let _set = self.heard.set(sender);
+        receiver
     }
 
     /// The commit verifier of the fragment.
@@ -141,10 +152,11 @@ impl Syncs {
     /// A sync of an object failed, through whichever descriptor: whoever syncs it is told.
     pub fn failed(&self, ino: Ino, path: &Path, error: &io::Error) {
         tracing::error!(path = %path.display(), %error, "what was written to the object is lost");
-        if self.errors.failed(ino, error) {
-            // Should this process end before everybody was told.
-            self.verifier.renounce();
-        }
+        self.errors.failed(ino, error);
+        // Who hears of it may be gone, as at the end of this process.
+        let _heard = self.heard.get().map(|heard| heard.send(ino));
+        // Should this process end before everybody was told.
+        self.verifier.renounce();
     }
 
     /// Syncs objects in the background, unless that is under way. Whoever waits for room may close those that wait here

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 
 use model::{Ino, SessionId};
@@ -40,6 +41,12 @@ impl Objects {
             self.syncs.errors().owed(*ino, session)?;
         }
         Ok(())
+    }
+
+    /// Gets from now on each object of which the disk could not write back something, until these objects are dropped.
+    /// The first call counts.
+    pub fn failures(&self) -> Receiver<Ino> {
+        self.syncs.failures()
     }
 
     /// Whoever was handed the object may go on writing to it: it stays open until it is seen to be closed.

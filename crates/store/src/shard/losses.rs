@@ -12,6 +12,7 @@
 //! **Invariant:** what is known here is in the log. Memory is bounded: what does not fit counts for every file.
 
 mod asked;
+mod away;
 pub(super) mod left;
 mod quiet;
 #[cfg(test)]

@@ -219,6 +219,16 @@ impl Shard {
         Ok(())
     }
 
+    /// Some of this node's own objects could not be written back.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn lose_own(&self, inos: &[Ino]) -> Result<(), Errno> {
+        self.lock().lose(self.peers.own(), self.objects.verifier(), inos, false)?;
+        self.sync_names();
+        Ok(())
+    }
+
     /// Makes names survive, where nothing is wrong with the log: to confirm something would decide against its copy.
     pub(super) fn sync_names(&self) -> bool {
         self.check_log().is_ok() && self.sync_log().is_ok()
@@ -261,6 +271,7 @@ fn see_to(shard: &Weak<Shard>, others: bool) -> Option<()> {
         let peers = strong()?.peers.clone();
         peers.all().filter(|fragment| !peers.is_self(*fragment)).for_each(|fragment| peers.look(fragment));
     }
+    strong()?.look_at_away();
     let left = strong()?.lock().losses.left.clone();
     if left.is_empty() {
         return Some(());

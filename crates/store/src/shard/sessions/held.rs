@@ -1,5 +1,7 @@
 //! Who has which file open.
 
+use std::time::{Duration, Instant};
+
 use model::{Ino, SessionId};
 
 use super::Sessions;
@@ -28,6 +30,12 @@ impl Sessions {
     /// Whether the session has a connection.
     pub fn is_connected(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|session| session.connections > 0)
+    }
+
+    /// Whether the session has had no connection for longer than this.
+    pub fn is_away(&self, session: SessionId, now: Instant, than: Duration) -> bool {
+        let lost = self.sessions.get(&session).and_then(|session| session.lost);
+        lost.is_some_and(|lost| now.duration_since(lost) > than)
     }
 
     /// Whether this session has any file open for writing.
