@@ -1,4 +1,4 @@
-//! The `name=value` words of one directive: known or not, given once, not empty.
+//! The `name=value` words of one directive: known or not, not empty, and each with one value only.
 
 use super::lines::{Item, Place, Statement, Word};
 use super::{OptionPlace, ScriptError};
@@ -140,10 +140,17 @@ impl Options {
                 format!("quotes mean nothing in a directive; write the value of {}= without them", name.text);
             return self.error(value.place, message);
         }
-        if self.get(&name.text).is_some() {
-            return self.error(name.place, format!("{}= is given twice", name.text));
+        match self.get(&name.text) {
+            None => self.given.push((name, value.clone())),
+            // What writes a script line by line may say a thing again: nobody has to guess what is meant.
+            Some(first) if first.text == value.text => {}
+            Some(first) => {
+                let (name_text, first, value) = (&name.text, first.text, &value.text);
+                let message =
+                    format!("{name_text}= is given twice, as {first} and as {value}; leave one of them");
+                self.error(name.place, message);
+            }
         }
-        self.given.push((name, value.clone()));
     }
 
     fn add_plain<'a>(&mut self, word: &Word, known: &Known, previous: Previous<'a>) -> Previous<'a> {
@@ -165,6 +172,7 @@ impl Options {
                 );
             }
             _ if self.plain.is_none() && known.plain.is_some() => self.plain = Some(word.clone()),
+            _ if self.plain.as_ref().is_some_and(|first| first.text == word.text) => {}
             _ => {
                 let (keyword, offered) = (&self.keyword.text, known.offered());
                 self.error(word.place, format!("unexpected `{}`; {keyword} takes {offered}", word.text));

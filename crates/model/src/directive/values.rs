@@ -71,10 +71,15 @@ pub(super) fn access_modes(text: &str) -> Result<Vec<AccessModeRequest>, String>
     let mut requests: Vec<AccessModeRequest> = Vec::new();
     for entry in split_outside_parentheses(text) {
         let request = access_mode(entry)?;
-        if requests.iter().any(|given| given.mode == request.mode) {
-            return Err(format!("access mode `{entry}` is given twice"));
+        match requests.iter().find(|given| given.mode == request.mode) {
+            None => requests.push(request),
+            Some(given) if *given == request => {}
+            Some(_) => {
+                return Err(format!(
+                    "access mode `{entry}` is given twice, and not alike; leave one of them"
+                ));
+            }
         }
-        requests.push(request);
     }
     Ok(requests)
 }
@@ -94,10 +99,21 @@ fn access_mode(entry: &str) -> Result<AccessModeRequest, String> {
             "access mode `{entry}`: expected NAME=VALUE in the parentheses, as striped(client_cache=yes)"
         )),
     });
-    Ok(AccessModeRequest {
-        mode: one_of("access_mode", mode, &MODES)?,
-        modifiers: pairs.collect::<Result<_, _>>()?,
-    })
+    let mode = one_of("access_mode", mode, &MODES)?;
+    let mut modifiers: Vec<(String, String)> = Vec::new();
+    for pair in pairs {
+        let (name, value) = pair?;
+        match modifiers.iter().find(|(given, _)| *given == name) {
+            None => modifiers.push((name, value)),
+            Some((_, first)) if *first == value => {}
+            Some((_, first)) => {
+                return Err(format!(
+                    "access mode `{entry}`: {name}= is given twice, as {first} and as {value}"
+                ));
+            }
+        }
+    }
+    Ok(AccessModeRequest { mode, modifiers })
 }
 
 /// Splits at the commas that are not inside parentheses.
@@ -157,11 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_twice_alike_is_said_once() {
+        let once = access_modes("striped(client_cache=yes),private");
+        assert_eq!(access_modes("striped(client_cache=yes,client_cache=yes),private,private"), once);
+    }
+
+    #[test]
     fn a_wrong_mode_is_named() {
         for (text, part) in [
             ("stripe", "did you mean striped?"),
             ("striped,", "unknown access_mode ``"),
-            ("striped,striped", "twice"),
+            ("striped,striped(client_cache=yes)", "twice, and not alike"),
+            ("striped(client_cache=yes,client_cache=no)", "twice, as yes and as no"),
             ("striped(client_cache=yes", "closing parenthesis"),
             ("striped(client_cache)", "NAME=VALUE"),
             ("striped()", "NAME=VALUE"),

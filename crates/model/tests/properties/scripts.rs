@@ -38,8 +38,8 @@ fn capacity() -> impl Strategy<Value = Capacity> {
 
 fn access_modes() -> impl Strategy<Value = Vec<AccessModeRequest>> {
     let modes = [RequestedMode::Striped, RequestedMode::Private, RequestedMode::Ldbalance];
-    let modifiers = prop::collection::vec(("[a-zA-Z_]{1,12}", "[a-zA-Z0-9]{1,6}"), 0..3);
-    let made = |(mode, modifiers)| AccessModeRequest { mode, modifiers };
+    let modifiers = prop::collection::btree_map("[a-zA-Z_]{1,12}", "[a-zA-Z0-9]{1,6}", 0..3);
+    let made = |(mode, modifiers)| AccessModeRequest { mode, modifiers: Vec::from_iter(modifiers) };
     (prop::sample::subsequence(modes.to_vec(), 1..=3), prop::collection::vec(modifiers, 3))
         .prop_map(move |(modes, modifiers)| modes.into_iter().zip(modifiers).map(made).collect())
 }

@@ -1,2 +1,2 @@
 #!/bin/bash
-#DW jobdw type=scratch access_mode=striped,striped capacity=1GiB pfs=/pfs/a
+#DW jobdw type=scratch access_mode=striped,striped(a=b) capacity=1GiB pfs=/pfs/a
