@@ -46,6 +46,7 @@ const TOGETHER: &[Test] = &[
     ("srun_and_salloc_have_buffers_and_variables", scripts::interactive),
     ("a_missing_source_is_told_to_the_user", scripts::source_that_vanishes),
     ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
+    ("a_persistent_buffer_may_have_a_dot_in_its_name", persistent::name_with_a_dot),
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
     ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),

@@ -52,6 +52,28 @@ pub fn owners_alone(site: &Site) {
     destroy(site, ADA, "mine");
 }
 
+/// A name as Slurm's own tests have it: made, used from a shell, staged out, named in a command, removed.
+pub fn name_with_a_dot(site: &Site) {
+    let pfs = site.pfs(ADA, "dotted");
+    // Who uses it first waits until it is made.
+    let first = site.submit(ADA, &pfs, "#!/bin/bash\n#DW persistentdw name=test35.1\nscontrol show burst\n");
+    site.submit(ADA, &pfs, &create("test35.1", "striped")).wait_success();
+    first.wait_success();
+    assert!(first.output().contains("Name=test35.1 "), "{}", first.output());
+    let script = format!(
+        "#!/bin/bash\n#DW persistentdw name=test35.1\n\
+         #DW stage_out type=file source=$DW_PERSISTENT_STRIPED_test35.1/file destination={}/file\n\
+         echo kept >$DW_PERSISTENT_STRIPED_test35_1/file\ncat \"$(printenv DW_PERSISTENT_STRIPED_test35.1)/file\"\n",
+        pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    job.wait_success();
+    assert_eq!((job.output().as_str(), read(&pfs.join("file")).as_str()), ("kept\n", "kept\n"));
+    let scrubbed = site.on("head/ada", &["forebay", "scrub", "test35.1"]);
+    assert!(scrubbed.status.success(), "{}", scrubbed.stderr);
+    destroy(site, ADA, "test35.1");
+}
+
 /// A shared one: two users' jobs at once.
 pub fn shared_by_two_users(site: &Site) {
     let pfs = site.pfs(ADA, "shared");

@@ -106,7 +106,10 @@ impl Context {
 /// # Errors
 /// It cannot be one.
 pub fn checked_token(token: &str) -> Result<Token, Failure> {
-    let refused = |_| Failure::usage(format!("invalid token `{token}`"), "`forebay status` lists the tokens");
+    let refused = |_| {
+        let message = format!("invalid token `{token}`: a token has {}", Token::SPELLING);
+        Failure::usage(message, "`forebay status` lists the tokens")
+    };
     token.parse().map_err(refused)
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn no_such_session(token: &Token) -> ApiError {
 pub(crate) fn checked_token(token: &str) -> Result<Token, ApiError> {
     let refused = |_| {
         let message = format!("invalid token {token:?}");
-        user(ErrorCode::BadToken, message, "use letters, digits, '_' and '-', at most 64")
+        user(ErrorCode::BadToken, message, format!("use {}", Token::SPELLING))
     };
     token.parse().map_err(refused)
 }

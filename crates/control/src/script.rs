@@ -68,8 +68,7 @@ pub(crate) fn plan(script: &Script, job_id: &Token, owner: &Owner) -> Result<Pla
                     behaviour: job.behaviour,
                 });
             }
-            // It is looked up only: no buffer has a name that is misspelt.
-            Directive::PersistentDw { name } => plan.uses.push(Token::unchecked(name)),
+            Directive::PersistentDw { name } => plan.uses.push(name.clone()),
             Directive::CreatePersistent(create) => {
                 plan.creates.push((bytes(create.capacity)?, create.pool.clone()));
                 plan.has_bb = true;

@@ -43,9 +43,9 @@ pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
 pub use unsupported::unsupported;
 
-use crate::buffer::BufferRef;
 use crate::phase::{AccessMode, Direction, Redundancy, StageKind};
 use crate::symbols::Symbols;
+use crate::{Token, buffer::BufferRef};
 use lines::{Family, Item, Statement, Word};
 use options::closest;
 
@@ -92,7 +92,7 @@ pub enum Directive {
     /// Use of a persistent instance.
     PersistentDw {
         /// The instance's name.
-        name: String,
+        name: Token,
     },
     /// A copy from the PFS into the buffer before the job.
     StageIn(Stage),
@@ -110,7 +110,7 @@ pub enum Directive {
     /// Destruction of a persistent instance.
     DestroyPersistent {
         /// The instance's name.
-        name: String,
+        name: Token,
         /// Without waiting for pending stage-outs.
         hurry: bool,
     },
@@ -178,7 +178,7 @@ pub struct JobDw {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatePersistent {
     /// The new instance's name.
-    pub name: String,
+    pub name: Token,
     /// How much.
     pub capacity: Capacity,
     /// Empty where the script leaves it to the site.

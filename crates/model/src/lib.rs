@@ -18,5 +18,5 @@ pub mod symbols;
 
 pub use fragment_index::FragmentIndex;
 pub use ino::Ino;
-pub use names::{InstanceId, Misspelt, NodeName, Token};
+pub use names::{BadBufferName, InstanceId, Misspelt, NodeName, Token};
 pub use session_id::SessionId;

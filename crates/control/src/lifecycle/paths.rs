@@ -25,6 +25,7 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &Token) -> Result<Paths,
     };
     let (mounts, stages) = app.database.transact(read).await?;
     let mut variables = BTreeMap::new();
+    let mut roots = Vec::new();
     for buffer in buffers::of(app, &session).await? {
         for mode in buffer.described.instance.access_modes.clone() {
             let mounted = mounts.iter().find(|activation| {
@@ -41,9 +42,20 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &Token) -> Result<Paths,
             variables.extend(kind.variables(&mountpoint, &buffer.described.instance, &stages));
             let root = BufferRoot { buffer: buffer.which.clone(), access_mode: mode };
             variables.insert(root.variable(), format!("{}/", mountpoint.display()));
+            roots.push(root);
         }
     }
+    variables.extend(for_shells(&roots, &variables));
     Ok(Paths { variables })
+}
+
+/// The variables that shells can read of those that they cannot. Of two buffers that would have one variable neither
+/// has it: it would lead to the wrong one.
+fn for_shells(roots: &[BufferRoot], variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_one = |name: &str| roots.iter().filter(|root| root.shell_variable() == name).count() == 1;
+    let spelt = roots.iter().map(|root| (root.shell_variable(), root.variable()));
+    let free = spelt.filter(|(name, _)| is_one(name));
+    free.filter_map(|(name, written)| Some((name, variables.get(&written)?.clone()))).collect()
 }
 
 /// What was really allocated.

@@ -1,9 +1,9 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
-use model::Token;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Coherence, Phase};
+use model::{BadBufferName, Token};
 use wire::control::{ApiError, CreatePersistent, ErrorCode, Owner, Script};
 
 use super::setup::{self, Order};
@@ -87,11 +87,8 @@ fn same(known: &Session, request: &CreatePersistent) -> Result<(), ApiError> {
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Ok(());
-    }
-    let message = format!("invalid name for a persistent buffer {name:?}");
-    Err(user(ErrorCode::BadName, message, "begin it with a letter: numbers are job ids"))
+    let refused = |bad: BadBufferName| user(ErrorCode::BadName, bad.to_string(), "choose another name");
+    Token::of_buffer(name).map(drop).map_err(refused)
 }
 
 fn check_capacity(bytes: u64) -> Result<(), ApiError> {

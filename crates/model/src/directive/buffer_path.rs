@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::paths::{check_persistent_name, check_plain_path};
+use super::paths::check_plain_path;
 use super::{BufferPath, BufferRoot};
 use crate::Token;
 use crate::buffer::BufferRef;
@@ -45,6 +45,11 @@ impl BufferRoot {
             (BufferRef::Persistent(name), AccessMode::Private) => format!("{PERSISTENT_PRIVATE}{name}"),
         }
     }
+
+    /// The same as shells can read it: `_` in the place of what their variables cannot have in their names.
+    pub fn shell_variable(&self) -> String {
+        self.variable().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+    }
 }
 
 impl fmt::Display for BufferRoot {
@@ -70,9 +75,8 @@ fn root(name: &str) -> Result<BufferRoot, String> {
         [(PERSISTENT_STRIPED, AccessMode::Striped), (PERSISTENT_PRIVATE, AccessMode::Private)]
     {
         if let Some(buffer) = name.strip_prefix(prefix) {
-            check_persistent_name(buffer)?;
-            // It is looked up only: no buffer has a name that is misspelt.
-            return Ok(BufferRoot { buffer: BufferRef::Persistent(Token::unchecked(buffer)), access_mode });
+            let buffer = Token::of_buffer(buffer).map_err(|bad| bad.to_string())?;
+            return Ok(BufferRoot { buffer: buffer.into(), access_mode });
         }
     }
     let own = |access_mode| Ok(BufferRoot { buffer: BufferRef::Own, access_mode });
@@ -146,6 +150,12 @@ mod tests {
             Some(Ok(BufferPath { root: root.clone(), path: "map".into() }))
         );
         assert_eq!(root.to_string(), "$DW_PERSISTENT_STRIPED_sky_2");
+        assert_eq!(root.shell_variable(), root.variable());
+        let Some(Ok(path)) = parse_buffer_path("$DW_PERSISTENT_STRIPED_test35.1-a/x") else {
+            panic!("a path")
+        };
+        assert_eq!(path.root.buffer.persistent(), Some(&Token::literal("test35.1-a")));
+        assert_eq!(path.root.shell_variable(), "DW_PERSISTENT_STRIPED_test35_1_a");
     }
 
     #[test]

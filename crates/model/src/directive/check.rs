@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::paths::plain;
-use super::{Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
+use super::{BufferRoot, Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
 use crate::buffer::BufferRef;
 use crate::phase::{AccessMode, StageKind};
 
@@ -123,9 +123,22 @@ fn missing_instance(script: &Script, stage: &Stage) -> Option<String> {
             "a #DW jobdw line with type=scratch access_mode=private".to_owned(),
         ),
         (BufferRef::Persistent(name), _) => (
-            any(&|d| matches!(d, Directive::PersistentDw { name: used } if *name == used.as_str())),
+            any(&|d| matches!(d, Directive::PersistentDw { name: used } if name == used)),
             format!("the line #DW persistentdw name={name}"),
         ),
     };
+    let advice = meant(script, &buffer.root).unwrap_or(advice);
     (!present).then(|| format!("the script does not ask for {}; it needs {advice}", buffer.root))
+}
+
+/// Who writes a buffer's name as the job's shell has to: a directive has it as it is.
+fn meant(script: &Script, root: &BufferRoot) -> Option<String> {
+    let used = script.directives.iter().filter_map(|located| match &located.directive {
+        Directive::PersistentDw { name } => {
+            Some(BufferRoot { buffer: name.clone().into(), access_mode: root.access_mode })
+        }
+        _ => None,
+    });
+    let spelt_for_a_shell = used.filter(|used| used.shell_variable() == root.variable());
+    spelt_for_a_shell.map(|used| format!("the buffer's name as it is: {used}")).next()
 }

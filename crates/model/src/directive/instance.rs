@@ -4,9 +4,10 @@
 use super::behaviour::behaviour;
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
-use super::paths::{check_persistent_name, check_pfs_path};
+use super::paths::check_pfs_path;
 use super::values::{access_modes, capacity, instance_type};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
+use crate::Token;
 
 /// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
 const TUNING: [&str; 9] = [
@@ -126,10 +127,9 @@ fn required_capacity(options: &mut Options) -> Option<super::Capacity> {
     options.note(&word, capacity(&word.text))
 }
 
-fn required_name(options: &mut Options) -> Option<String> {
+fn required_name(options: &mut Options) -> Option<Token> {
     let word = options.require("name", "name=mybuffer")?;
-    options.note(&word, check_persistent_name(&word.text))?;
-    Some(word.text)
+    options.note(&word, Token::of_buffer(&word.text).map_err(|bad| bad.to_string()))
 }
 
 /// The cached directory: a cache must have one, scratch must not.

@@ -47,19 +47,6 @@ pub(super) fn plain(path: &str) -> String {
     format!("/{}{slash}", parts.join("/"))
 }
 
-/// Refuses what cannot be the name of a persistent instance. A leading digit would make it a job's token (Slurm,
-/// `burst_buffer_datawarp.c`); the rest keeps it fit for a variable's and a file's name.
-pub(super) fn check_persistent_name(name: &str) -> Result<(), String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(format!(
-        "`{name}` cannot be the name of a persistent buffer: it begins with a letter and has only letters, digits, \
-         `_`, `-` and `.`"
-    ))
-}
-
 /// The first `$NAME`, `${...` or `$(...`.
 fn shell_variable(text: &str) -> Option<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

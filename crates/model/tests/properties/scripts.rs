@@ -92,7 +92,7 @@ fn create() -> impl Strategy<Value = CreatePersistent> {
     let modes = prop_oneof![Just(Vec::new()), access_modes()];
     (name(), capacity(), modes, kind, prop::option::of(name())).prop_map(
         |(name, capacity, access_modes, kind, pool)| CreatePersistent {
-            name,
+            name: name.parse().unwrap(),
             capacity,
             access_modes,
             kind,
@@ -105,8 +105,8 @@ fn create() -> impl Strategy<Value = CreatePersistent> {
 fn directives() -> impl Strategy<Value = Vec<Directive>> {
     let swap = (capacity(), prop::option::of(name()))
         .prop_map(|(capacity, pool)| Directive::Swap { capacity, pool });
-    let destroy =
-        (name(), any::<bool>()).prop_map(|(name, hurry)| Directive::DestroyPersistent { name, hurry });
+    let destroy = (name(), any::<bool>())
+        .prop_map(|(name, hurry)| Directive::DestroyPersistent { name: name.parse().unwrap(), hurry });
     (
         prop::option::of(jobdw().prop_map(Directive::JobDw)),
         prop::option::of(create().prop_map(Directive::CreatePersistent)),
@@ -114,7 +114,7 @@ fn directives() -> impl Strategy<Value = Vec<Directive>> {
         prop::collection::vec(prop_oneof![4 => stage(), 1 => destroy], 0..6),
     )
         .prop_map(|(job, create, swap, others)| {
-            let kept = Directive::PersistentDw { name: "kept".into() };
+            let kept = Directive::PersistentDw { name: model::Token::literal("kept") };
             let singles = [job, create, Some(kept), swap].into_iter().flatten();
             singles.chain(others).collect::<Vec<_>>()
         })

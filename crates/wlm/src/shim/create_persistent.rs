@@ -44,7 +44,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
     };
     let (shared, redundancy) = (directive.is_shared(), directive.redundancy());
     Ok(CreatePersistent {
-        name: directive.name,
+        name: directive.name.to_string(),
         owner,
         capacity_bytes,
         pool: pool.filter(|pool| !pool.is_empty()).map(str::to_owned),

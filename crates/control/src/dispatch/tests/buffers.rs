@@ -45,6 +45,34 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
 }
 
 #[tokio::test]
+async fn a_buffer_whose_name_has_a_dot_has_a_variable_that_shells_can_read() {
+    let it = fixture();
+    for name in ["test35.1", "a.b", "a-b"] {
+        made(&it, create(name)).await.unwrap();
+    }
+    let script = "#!/bin/sh\n#DW persistentdw name=test35.1\n#DW persistentdw name=a.b\n#DW persistentdw name=a-b\n\
+        #DW stage_out type=file source=$DW_PERSISTENT_STRIPED_test35.1/a destination=/pfs/a\n";
+    it.setup(job(script)).await.unwrap();
+    let variables = paths::paths(&it.app, &token()).await.unwrap().variables;
+    let of = |name: &str| variables.get(&format!("DW_PERSISTENT_STRIPED_{name}")).map(String::as_str);
+    assert!(
+        of("test35.1").is_some_and(|path| path.ends_with("/mnt/7/persistent-test35.1/")),
+        "{variables:?}"
+    );
+    assert_eq!(of("test35_1"), of("test35.1"));
+    assert_eq!((of("a.b").is_some(), of("a-b").is_some(), of("a_b")), (true, true, None), "{variables:?}");
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+    it.run(post_run()).await.unwrap();
+    it.run(Request::DataOut).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    for name in ["test35.1", "a.b", "a-b"] {
+        it.app.teardown(name, Teardown::default()).await.unwrap();
+    }
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
 async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
     let it = fixture();
     let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
