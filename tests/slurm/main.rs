@@ -41,6 +41,7 @@ const TOGETHER: &[Test] = &[
     ("a_seed_script_is_staged_in_and_out_byte_by_byte", scripts::files_directories_and_lists),
     ("a_striped_namespace_is_one_on_all_nodes", scripts::striped_on_all_nodes),
     ("a_private_namespace_is_each_nodes_own", scripts::private_on_each_node),
+    ("hints_and_remarks_of_public_scripts_change_nothing", scripts::hints_and_remarks),
     ("symbols_are_replaced_and_array_tasks_have_buffers_of_their_own", scripts::arrays_and_symbols),
     ("a_job_that_fails_is_staged_out_all_the_same", scripts::failing_job),
     ("srun_and_salloc_have_buffers_and_variables", scripts::interactive),

@@ -84,6 +84,21 @@ pub fn private_on_each_node(site: &Site) {
     assert_eq!(job.output(), "0 sees 0 and of-0 of-1\n1 sees 1 and of-0 of-1\n");
 }
 
+/// Lines as public scripts have them: one for each kind of namespace, remarks behind them, and options that only tune.
+pub fn hints_and_remarks(site: &Site) {
+    let pfs = site.pfs(ADA, "hints");
+    let script = "#!/bin/bash\n\
+         #DW jobdw type=scratch access_mode=striped(client_cache=yes) capacity=32MiB type=scratch # half of it\n\
+         #DW jobdw type=scratch access_mode=private capacity=32MiB optimization_strategy=interference\n\
+         echo $SLURM_JOB_ID >$DW_JOB_STRIPED/id; cp $DW_JOB_STRIPED/id $DW_JOB_PRIVATE/id\n\
+         cmp $DW_JOB_PRIVATE/id <(echo $SLURM_JOB_ID)\n\
+         forebay status --json | grep -c 'without effect here: client_cache=yes optimization_strategy=interference'\n\
+         dwstat instances | grep $(dwstat sessions | grep \" $SLURM_JOB_ID \" | awk '{print $1}') | awk '{print $4}'\n";
+    let job = site.submit(ADA, &pfs, script);
+    job.wait_success();
+    assert_eq!(job.output(), "1\n64MiB\n");
+}
+
 /// `%A`, `%a`, `%d`, `%u` and `%x` in directives of an array, each task with its own buffer.
 pub fn arrays_and_symbols(site: &Site) {
     let pfs = site.pfs(GRACE, "array");

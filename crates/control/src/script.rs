@@ -2,7 +2,7 @@
 
 use model::Token;
 use model::buffer::BufferRef;
-use model::directive::{self, Behaviour, Capacity, Directive, JobDw, RequestedMode};
+use model::directive::{self, Behaviour, Capacity, Directive, JobDw};
 use model::phase::{AccessMode, Direction};
 use model::symbols::Symbols;
 use wire::control::{ApiError, ErrorCode, Owner, Script, StageDue};
@@ -16,7 +16,7 @@ use crate::state::transfers::{self, Origin, Transfer};
 pub(crate) const UNKNOWN_JOB_ID: &str = "<job-id>";
 
 /// What a script asks for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     /// The job's own buffer; `None` where it only uses persistent ones.
     pub own: Option<Own>,
@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub has_bb: bool,
     /// Every `stage_in` in the script's order, then every `stage_out`.
     pub stages: Vec<Transfer>,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
 }
 
 /// A buffer of the job's own.
@@ -56,18 +58,10 @@ pub(crate) fn plan(script: &Script, job_id: &Token, owner: &Owner) -> Result<Pla
         return Err(refusal(script, ErrorCode::NotBuilt, &unsupported));
     }
     let directives: Vec<&Directive> = parsed.directives.iter().map(|located| &located.directive).collect();
-    let mut plan =
-        Plan { own: None, uses: Vec::new(), creates: Vec::new(), has_bb: false, stages: Vec::new() };
+    let mut plan = Plan { notes: notes(&directive::hints(&parsed)), ..Plan::default() };
     for directive in &directives {
         match directive {
-            Directive::JobDw(job) => {
-                plan.own = Some(Own {
-                    requested_bytes: bytes(job.capacity)?,
-                    access_modes: access_modes(job)?,
-                    pool: job.pool.clone(),
-                    behaviour: job.behaviour,
-                });
-            }
+            Directive::JobDw(job) => plan.own = Some(joined(plan.own.take(), job)?),
             Directive::PersistentDw { name } => plan.uses.push(name.clone()),
             Directive::CreatePersistent(create) => {
                 plan.creates.push((bytes(create.capacity)?, create.pool.clone()));
@@ -120,13 +114,26 @@ fn bytes(capacity: Capacity) -> Result<u64, ApiError> {
     }
 }
 
-fn access_modes(job: &JobDw) -> Result<Vec<AccessMode>, ApiError> {
-    let mode = |requested| match requested {
-        RequestedMode::Striped => Ok(AccessMode::Striped),
-        RequestedMode::Private => Ok(AccessMode::Private),
-        RequestedMode::Ldbalance => Err(bug(ErrorCode::Unplanned, "ldbalance was not refused")),
-    };
-    job.access_modes.iter().map(|request| mode(request.mode)).collect()
+/// The job's own buffer with what one more line asks for.
+fn joined(earlier: Option<Own>, job: &JobDw) -> Result<Own, ApiError> {
+    let mut own = earlier.unwrap_or_else(|| Own {
+        requested_bytes: 0,
+        access_modes: Vec::new(),
+        pool: job.pool.clone(),
+        behaviour: job.behaviour,
+    });
+    own.requested_bytes = own.requested_bytes.saturating_add(bytes(job.capacity)?);
+    for mode in directive::namespaces(&job.access_modes) {
+        if !own.access_modes.contains(&mode) {
+            own.access_modes.push(mode);
+        }
+    }
+    Ok(own)
+}
+
+fn notes(hints: &[String]) -> Vec<String> {
+    let note = || format!("options without effect here: {}", hints.join(" "));
+    (!hints.is_empty()).then(note).into_iter().collect()
 }
 
 /// Every `stage_in` in the script's order, then every `stage_out`.
@@ -215,6 +222,24 @@ mod tests {
             stages,
             [("7.0".to_owned(), Direction::In, "/pfs/a"), ("7.1".to_owned(), Direction::Out, "/pfs/u/out-7")]
         );
+    }
+
+    #[test]
+    fn two_lines_of_different_kinds_are_one_buffer_of_both_sizes() {
+        let private = "#DW jobdw type=scratch access_mode=private capacity=1GiB optimization_strategy=wear\n";
+        let plan = plan(&script(&format!("{JOB}{private}")), &Token::literal("7"), &OWNER).unwrap();
+        let own = plan.own.unwrap();
+        assert_eq!(own.requested_bytes, 10_000_000_000 + (1 << 30));
+        assert_eq!(own.access_modes, [AccessMode::Striped, AccessMode::Private]);
+        assert_eq!(plan.notes, ["options without effect here: optimization_strategy=wear"]);
+    }
+
+    #[test]
+    fn copies_for_reading_are_the_striped_namespace() {
+        let text = "#DW jobdw type=scratch access_mode=ldbalance,striped(client_cache=no) capacity=1GiB\n";
+        let plan = plan(&script(text), &Token::literal("7"), &OWNER).unwrap();
+        assert_eq!(plan.own.unwrap().access_modes, [AccessMode::Striped]);
+        assert_eq!(plan.notes, ["options without effect here: access_mode=ldbalance client_cache=no"]);
     }
 
     #[test]

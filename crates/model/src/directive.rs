@@ -21,6 +21,8 @@
 //! - A line that was nearly one (`#dw jobdw`, an indented `#DW jobdw`, `#DWjobdw`) is an error, not a comment.
 //! - A backslash as the last character joins the next line, which must repeat the prefix.
 //! - Options come in any order; a value ends at white space; quotes mean nothing. `access=` is `access_mode=`.
+//! - A word that begins with `#` begins a comment, to the end of its line.
+//! - Two `jobdw` lines are one buffer with the sum of their sizes, where they are alike but for their access modes.
 //! - `%` symbols are replaced ([`crate::symbols`]). White space that comes from a symbol does not end a value.
 //! - Shell variables are not replaced: only `$DW_...` paths are known ([`parse_buffer_path`]).
 //!
@@ -29,6 +31,7 @@
 mod behaviour;
 mod buffer_path;
 mod check;
+mod hints;
 mod instance;
 mod lines;
 mod list;
@@ -40,7 +43,9 @@ mod values;
 
 pub use behaviour::Behaviour;
 pub use buffer_path::parse_buffer_path;
-pub use list::parse_list_line;
+pub use hints::hints;
+pub use instance::namespaces;
+pub use list::{ListEntry, ListLineError, parse_list_line};
 pub use unsupported::unsupported;
 
 use crate::phase::{AccessMode, Direction, Redundancy, StageKind};
@@ -272,25 +277,6 @@ impl std::fmt::Display for ScriptErrors {
         }
         Ok(())
     }
-}
-
-/// One line of a list file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListEntry {
-    /// The file on the PFS: an absolute path.
-    pub pfs: String,
-    /// The file in the buffer.
-    pub buffer: BufferPath,
-}
-
-/// A mistake in a line of a list file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {message}")]
-pub struct ListLineError {
-    /// The column, from 1, counted in characters.
-    pub column: u32,
-    /// What is wrong and what was expected; one line.
-    pub message: String,
 }
 
 /// Reads the directives of a script; one without directives gives an empty list.

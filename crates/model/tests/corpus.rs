@@ -77,6 +77,10 @@ fn summary(text: &str) -> Result<String, directive::ScriptErrors> {
     )
     .unwrap();
     directives(&script, &mut summary);
+    let hints = directive::hints(&script);
+    if !hints.is_empty() {
+        writeln!(summary, "hints: {}", hints.join(" ")).unwrap();
+    }
     for error in directive::unsupported(&script) {
         writeln!(summary, "not built: {error}").unwrap();
     }

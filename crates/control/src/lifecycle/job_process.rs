@@ -25,7 +25,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     setup::check_here(app, &plan)?;
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
-    let mut sums = (0, 0, Vec::new());
+    let mut sums = (0, 0, plan.notes.clone());
     let wish = |requested_bytes, pool| {
         let redundancy = Redundancy::None;
         Wish { requested_bytes, pool, fragments: None, access_modes: &[], redundancy }

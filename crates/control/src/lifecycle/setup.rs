@@ -65,7 +65,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: Setup) ->
         pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?.complete(&mut session).await?;
     }
     let order = Order {
-        session,
+        session: Session { notes: plan.notes, ..session },
         own: plan.own,
         mirror_if_possible: false,
         fragments: request.fragments,
@@ -282,9 +282,9 @@ async fn finish<S: Site>(
     let note = instance
         .and_then(|of| pool::rounding_note(of.requested_bytes, of.capacity_bytes, of.granularity_bytes));
     let is_single = order.mirror_if_possible && instance.is_some_and(|instance| !instance.is_mirrored());
-    let single = is_single
-        .then(|| "each byte is on one node: no two nodes of the pool had room for a mirror".to_owned());
-    let notes: Vec<String> = note.into_iter().chain(single).collect();
+    let single = "each byte is on one node: no two nodes of the pool had room for a mirror";
+    let single = is_single.then(|| single.to_owned());
+    let notes: Vec<String> = order.session.notes.iter().cloned().chain(note).chain(single).collect();
     let own = instance.map(|instance| instance.access_modes.clone()).unwrap_or_default();
     let (token, uses) = (session.token.clone(), order.uses.clone());
     let finish = move |tx: &rusqlite::Transaction<'_>| {

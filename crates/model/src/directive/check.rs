@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::paths::plain;
-use super::{BufferRoot, Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
+use super::{BufferRoot, Directive, InstanceType, Located, Script, ScriptError, Stage, namespaces};
 use crate::buffer::BufferRef;
 use crate::phase::{AccessMode, StageKind};
 
@@ -24,10 +24,10 @@ pub(super) fn repetitions(script: &Script) -> Vec<ScriptError> {
         let first =
             |same: &dyn Fn(&Directive) -> bool| earlier.iter().find(|e| same(&e.directive)).map(|e| e.line);
         errors.extend(match &located.directive {
-            Directive::JobDw(_) => first(&|d| matches!(d, Directive::JobDw(_))).map(|line| {
+            Directive::JobDw(job) => first(&|d| matches!(d, Directive::JobDw(other) if !other.joins(job))).map(|line| {
                 let message = format!(
-                    "a second jobdw, after the one in line {line}: several buffers for one job are not built; ask for \
-                     the sum in one jobdw, with access_mode=striped,private for both kinds"
+                    "a second jobdw, after the one in line {line}: a job has one buffer, and two lines make one only \
+                     where they have different access modes and the other options alike; ask for the sum in one jobdw"
                 );
                 located.error_at("", message)
             }),
@@ -107,19 +107,19 @@ fn missing_instance(script: &Script, stage: &Stage) -> Option<String> {
         return (!present)
             .then(|| "a list is staged, but the script asks for no buffer; add a #DW jobdw line".into());
     };
-    let scratch = |mode: RequestedMode| {
+    let scratch = |mode: AccessMode| {
         any(&|d| {
             matches!(d, Directive::JobDw(job) if job.kind == InstanceType::Scratch
-                && job.access_modes.iter().any(|request| request.mode == mode))
+                && namespaces(&job.access_modes).contains(&mode))
         })
     };
     let (present, advice) = match (&buffer.root.buffer, buffer.root.access_mode) {
         (BufferRef::Own, AccessMode::Striped) => (
-            scratch(RequestedMode::Striped),
+            scratch(AccessMode::Striped),
             "a #DW jobdw line with type=scratch access_mode=striped".to_owned(),
         ),
         (BufferRef::Own, AccessMode::Private) => (
-            scratch(RequestedMode::Private),
+            scratch(AccessMode::Private),
             "a #DW jobdw line with type=scratch access_mode=private".to_owned(),
         ),
         (BufferRef::Persistent(name), _) => (

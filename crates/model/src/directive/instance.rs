@@ -6,25 +6,13 @@ use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::check_pfs_path;
 use super::values::{access_modes, capacity, instance_type};
-use super::{CreatePersistent, Directive, InstanceType, JobDw};
+use super::{AccessModeRequest, CreatePersistent, Directive, InstanceType, JobDw, RequestedMode, hints};
 use crate::Token;
-
-/// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
-const TUNING: [&str; 9] = [
-    "optimization_strategy",
-    "write_window_length",
-    "write_window_multiplier",
-    "modified_threshold",
-    "read_ahead",
-    "sync_on_close",
-    "sync_to_pfs",
-    "MFS",
-    "MFC",
-];
+use crate::phase::AccessMode;
 
 const JOBDW: Known = Known {
     options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence", "drain", "redundancy"],
-    rare: &TUNING,
+    rare: &hints::OPTIONS,
     plain: None,
 };
 const PERSISTENTDW: Known = Known { options: &["name"], rare: &[], plain: None };
@@ -57,10 +45,36 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             pool: text_of(&options, "pool"),
             pfs,
             behaviour: behaviour?,
-            options: options.among(&TUNING),
+            options: options.among(&hints::OPTIONS),
         }))
     })();
     (directive, options)
+}
+
+/// The namespaces that the modes ask for, in the script's order. Copies for reading are not made: what is written is in
+/// the striped namespace, which all nodes read alike.
+pub fn namespaces(modes: &[AccessModeRequest]) -> Vec<AccessMode> {
+    let mut namespaces = Vec::new();
+    for request in modes {
+        let mode = match request.mode {
+            RequestedMode::Striped | RequestedMode::Ldbalance => AccessMode::Striped,
+            RequestedMode::Private => AccessMode::Private,
+        };
+        if !namespaces.contains(&mode) {
+            namespaces.push(mode);
+        }
+    }
+    namespaces
+}
+
+impl JobDw {
+    /// Whether the two lines ask for one buffer, with the sum of their sizes: Slurm counts them so.
+    pub(super) fn joins(&self, other: &JobDw) -> bool {
+        let theirs = namespaces(&other.access_modes);
+        let alike = |job: &JobDw| (job.kind, job.pool.clone(), job.pfs.clone(), job.behaviour);
+        alike(self) == alike(other)
+            && !namespaces(&self.access_modes).iter().any(|mode| theirs.contains(mode))
+    }
 }
 
 pub(super) fn persistentdw(keyword: &Word, statement: &Statement) -> Read {

@@ -1,8 +1,12 @@
 //! From the text of a script to statements: which lines are directives, joined over continuation lines, symbols
 //! replaced, split into words that remember where they stand.
 
+mod comment;
+mod near_miss;
+
 use super::{KEYWORDS_BB, KEYWORDS_DW, ScriptError};
 use crate::symbols::Symbols;
+use near_miss::near_miss;
 
 /// More directives than that are better said by a list or a directory: each is a transfer of its own.
 pub(super) const DIRECTIVES_MAX: usize = 4096;
@@ -146,11 +150,12 @@ impl Reader<'_> {
         let place = Place { line: number(self.at), column: 1 };
         let mut cells = Vec::new();
         let mut complete = true;
+        let mut comments = Vec::new();
         loop {
             let line = self.lines[self.at];
             let Some(body) = family.strip(line) else { break };
             let continuation = Continuation::of(body);
-            self.cells(continuation.body(body), family.prefix().len(), &mut cells);
+            comments.extend(self.cells(continuation.body(body), family.prefix().len(), &mut cells));
             self.at += 1;
             if let Continuation::None = continuation {
                 break;
@@ -175,11 +180,21 @@ impl Reader<'_> {
                 break;
             }
         }
-        Statement { family, place, items: self.items(&cells), complete }
+        let statement = Statement { family, place, items: self.items(&cells), complete };
+        self.errors
+            .extend(comments.iter().filter_map(|(place, text)| comment::refusal(&statement, *place, text)));
+        statement
     }
 
-    /// Adds the characters of one line, symbols replaced. `skipped` characters of the line come before `body`.
-    fn cells(&mut self, body: &str, skipped: usize, cells: &mut Vec<Cell>) {
+    /// Adds the characters of one line, symbols replaced, and gives its comment. `skipped` characters of the line come
+    /// before `body`.
+    fn cells<'b>(
+        &mut self,
+        body: &'b str,
+        skipped: usize,
+        cells: &mut Vec<Cell>,
+    ) -> Option<(Place, &'b str)> {
+        let (body, comment) = comment::split(body);
         let line = number(self.at);
         let place = |index: usize| Place { line, column: column(skipped + index) };
         let mut unknown = Vec::new();
@@ -190,6 +205,7 @@ impl Reader<'_> {
             place: place(c.index),
             from_symbol: c.from_symbol,
         }));
+        comment.map(|text| (place(body.chars().count()), text))
     }
 
     /// Splits characters into items.
@@ -263,34 +279,6 @@ fn item(cells: &[Cell]) -> Item {
 
 fn word(cells: &[Cell], place: Place) -> Word {
     Word { text: cells.iter().map(|cell| cell.ch).collect(), place }
-}
-
-/// Why a line that is no directive was probably meant as one.
-fn near_miss(line: &str) -> Option<String> {
-    let trimmed = line.trim_start();
-    let prefix = trimmed.get(..3)?;
-    let family =
-        [Family::Dw, Family::Bb].into_iter().find(|family| family.prefix().eq_ignore_ascii_case(prefix))?;
-    let rest = &trimmed[3..];
-    let keyword = rest.split(is_hidden).find(|word| !word.is_empty())?;
-    if !family.keywords().contains(&keyword.to_ascii_lowercase().as_str()) {
-        return None;
-    }
-    let what = if trimmed.len() < line.len() {
-        "a directive must begin in the first column"
-    } else if prefix != family.prefix() {
-        "directives are upper case"
-    } else if rest.starts_with(keyword) {
-        "white space is missing after the prefix"
-    } else if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
-        "an invisible character follows the prefix, where a plain space is expected"
-    } else {
-        return None;
-    };
-    Some(format!(
-        "this looks like a directive but is not: {what}; write `{} {keyword}`, or `##` at the start to switch it off",
-        family.prefix()
-    ))
 }
 
 /// White space of any alphabet, control characters and the zero-width space: what nobody sees on the screen.

@@ -5,8 +5,27 @@
 //! here.
 
 use super::paths::check_pfs_path;
-use super::{ListEntry, ListLineError, parse_buffer_path};
+use super::{BufferPath, parse_buffer_path};
 use crate::phase::Direction;
+
+/// One line of a list file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListEntry {
+    /// The file on the PFS: an absolute path.
+    pub pfs: String,
+    /// The file in the buffer.
+    pub buffer: BufferPath,
+}
+
+/// A mistake in a line of a list file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {message}")]
+pub struct ListLineError {
+    /// The column, from 1, counted in characters.
+    pub column: u32,
+    /// What is wrong and what was expected; one line.
+    pub message: String,
+}
 
 /// Reads a line of a list file; `None` for a blank line or a comment.
 ///

@@ -1,9 +1,9 @@
 //! What the grammar knows and this release does not do. It is refused, never ignored: a job that runs without the
-//! buffer it asked for loses its data or its allocation.
+//! buffer it asked for loses its data or its allocation. What is a mere hint is accepted ([`super::hints`]).
 
 use super::{
-    AccessModeRequest, Capacity, CreatePersistent, Directive, InstanceType, JobDw, Located, RequestedMode,
-    Script, ScriptError,
+    AccessModeRequest, Capacity, CreatePersistent, Directive, InstanceType, JobDw, Located, Script,
+    ScriptError, hints,
 };
 
 /// What is well written but not yet built in this release, to be refused in the same words everywhere. Empty where
@@ -28,21 +28,18 @@ fn refusals(located: &Located) -> Vec<ScriptError> {
 }
 
 fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
-    let mut errors = instance(located, Some(job.kind), &job.access_modes, job.capacity);
-    errors.extend(modifiers(located, &job.access_modes, |_, _| false));
-    for (name, _) in &job.options {
-        errors.push(refusal(located, name, &format!("{name}="), "remove it"));
-    }
+    let mut errors = instance(located, Some(job.kind), job.capacity);
+    errors.extend(modifiers(located, &job.access_modes, hints::is_modifier));
     errors.sort_by_key(|error| (error.line, error.column));
     errors
 }
 
 fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<ScriptError> {
-    let mut errors = instance(located, create.kind, &create.access_modes, create.capacity);
+    let mut errors = instance(located, create.kind, create.capacity);
     let known = |name: &str, value: &str| match name {
         CreatePersistent::SHARED => matches!(value, "yes" | "no"),
         CreatePersistent::REDUNDANCY => matches!(value, "none" | "mirror"),
-        _ => false,
+        _ => hints::is_modifier(name, value),
     };
     errors.extend(modifiers(located, &create.access_modes, known));
     errors.sort_by_key(|error| (error.line, error.column));
@@ -50,21 +47,13 @@ fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<Script
 }
 
 /// What a job's buffer and a persistent one have in common.
-fn instance(
-    located: &Located,
-    kind: Option<InstanceType>,
-    modes: &[AccessModeRequest],
-    capacity: Capacity,
-) -> Vec<ScriptError> {
+fn instance(located: &Located, kind: Option<InstanceType>, capacity: Capacity) -> Vec<ScriptError> {
     let mut errors = Vec::new();
     let mut refuse = |option: &str, what: &str, instead: &str| {
         errors.push(refusal(located, option, what, instead));
     };
     if kind == Some(InstanceType::Cache) {
         refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
-    }
-    if modes.iter().any(|request| request.mode == RequestedMode::Ldbalance) {
-        refuse("access_mode", "access_mode=ldbalance", "use striped");
     }
     if let Capacity::Nodes(nodes) = capacity {
         refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");

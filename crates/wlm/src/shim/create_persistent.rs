@@ -4,8 +4,7 @@
 //! A buffer is its owner's alone, and on as many nodes as its pool has it, unless the access mode says otherwise:
 //! `access_mode=striped(shared=yes,redundancy=none)`.
 
-use model::directive::{self, AccessModeRequest, Capacity, Directive, RequestedMode, ScriptError};
-use model::phase::AccessMode;
+use model::directive::{self, Capacity, Directive, ScriptError};
 use model::symbols::Symbols;
 use nix::unistd::{Uid, User};
 use wire::control::{CreatePersistent, Owner, SessionStatus};
@@ -48,7 +47,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
         owner,
         capacity_bytes,
         pool: pool.filter(|pool| !pool.is_empty()).map(str::to_owned),
-        access_modes: directive.access_modes.iter().map(access_mode).collect::<Result<_, _>>()?,
+        access_modes: directive::namespaces(&directive.access_modes),
         shared,
         redundancy,
         caller: super::setup::CALLER.to_owned(),
@@ -91,19 +90,11 @@ fn not_understood() -> Answer {
     Answer::failed("the request is not understood")
 }
 
-fn access_mode(request: &AccessModeRequest) -> Result<AccessMode, Answer> {
-    match request.mode {
-        RequestedMode::Striped => Ok(AccessMode::Striped),
-        RequestedMode::Private => Ok(AccessMode::Private),
-        RequestedMode::Ldbalance => Err(not_understood()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
-    use model::phase::Redundancy;
+    use model::phase::{AccessMode, Redundancy};
 
     fn asked(words: &str) -> Result<CreatePersistent, Answer> {
         let line = format!("dw_wlm_cli --function create_persistent -c CLI -u 2001 {words}");
@@ -120,6 +111,8 @@ mod tests {
         assert!(asked("-t mybuf -C wlm_pool:1 -a striped(shared=yes)").unwrap().shared);
         assert!(asked("-t mybuf -C 1").unwrap().pool.is_none());
         assert_eq!(request.redundancy, None);
+        let hinted = asked("-t mybuf -C 1 -a ldbalance,striped(client_cache=yes)").unwrap();
+        assert_eq!(hinted.access_modes, [AccessMode::Striped]);
         let mirrored = asked("-t mybuf -C 1 -a striped(redundancy=mirror,shared=yes)").unwrap();
         assert_eq!((mirrored.redundancy, mirrored.shared), (Some(Redundancy::Mirror), true));
         let single = asked("-t mybuf -C 1 -a striped(redundancy=none)").unwrap();
@@ -134,7 +127,7 @@ mod tests {
             "-t mybuf -C p:1 -T cache",
             "-t mybuf -C p:0",
             "-t my/buf -C p:1",
-            "-t mybuf -C p:1 -a striped(client_cache=yes)",
+            "-t mybuf -C p:1 -a striped(client_cache=perhaps)",
             "-t mybuf -C p:1 -a striped(redundancy=twice)",
         ] {
             assert!(asked(words).is_err(), "{words}");
