@@ -10,10 +10,12 @@ pub fn pipelines(site: &Site) {
          instID=$(dwstat instances | grep $sessID | awk '{print $1}')\n\
          dwstat instances | grep $sessID | awk '{print $5}'\n\
          dwstat fragments | grep $instID | wc -l\n\
-         set -- $(dwstat -b); echo ${10}\n";
+         set -- $(dwstat -b); echo ${10}\n\
+         scontrol show dwstat configurations | grep -c 'conf *state *inst *type *activs'\n\
+         echo ${#sessID} ${#instID}\n";
     let job = site.submit(ADA, &pfs, script);
     job.wait_success();
-    assert_eq!(job.output(), "2\n2\n16777216\n", "the pipelines");
+    assert_eq!(job.output(), "2\n2\n16777216\n1\n9 9\n", "the pipelines");
 
     let relayed = site.on("head/grace", &["scontrol", "show", "dwstat", "nodes"]).stdout;
     assert!(relayed.contains("n4") && relayed.contains("online"), "{relayed}");

@@ -20,6 +20,17 @@ use crate::state::sessions::{self, Session};
 use crate::state::{self, activations, registrations};
 use crate::views::{seen_mount, used_bytes};
 
+/// What is added to the numbers that a kind of object is counted with. Scripts look for ids with `grep`: no id is found
+/// in a date, in a job's number (Slurm's end below 2^26), or in the id of another kind.
+mod first {
+    pub(super) const SESSION: u64 = 100_000_000;
+    pub(super) const INSTANCE: u64 = 200_000_000;
+    pub(super) const CONFIGURATION: u64 = 300_000_000;
+    pub(super) const REGISTRATION: u64 = 400_000_000;
+    pub(super) const ACTIVATION: u64 = 500_000_000;
+    pub(super) const FRAGMENT: u64 = 600_000_000;
+}
+
 /// One session with all that is its.
 struct Whole {
     session: Session,
@@ -81,7 +92,7 @@ fn session_object(tx: &Transaction<'_>, whole: &Whole) -> state::Result<SessionO
     hosts.sort();
     hosts.dedup();
     Ok(SessionObject {
-        id: session.number,
+        id: first::SESSION + session.number,
         state: whole.state,
         token: session.token.clone(),
         creator: session.caller.clone(),
@@ -98,7 +109,7 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
     InstanceObject {
         id: number_of(instance),
         state: ObjectState { fuse_blown: intact == Some(false) && whole.state.actualized, ..whole.state },
-        session: whole.session.number,
+        session: first::SESSION + whole.session.number,
         capacity_bytes: instance.capacity_bytes,
         used_bytes: used_bytes(instance, views),
         nodes: u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX),
@@ -111,9 +122,10 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
     }
 }
 
-/// 3 for `i3`.
+/// Of `i3` the third id.
 fn number_of(instance: &Instance) -> u64 {
-    instance.id.as_str().trim_start_matches('i').parse().unwrap_or_default()
+    let number: u64 = instance.id.as_str().trim_start_matches('i').parse().unwrap_or_default();
+    first::INSTANCE.saturating_add(number)
 }
 
 fn fragment_objects<'a>(
@@ -127,7 +139,7 @@ fn fragment_objects<'a>(
         let one = Instance { nodes: vec![node.clone()], made: vec![made], ..instance.clone() };
         let lost = whole.state.actualized && is_intact(&one, views) == Some(false);
         FragmentObject {
-            id: *number,
+            id: first::FRAGMENT + *number,
             state: ObjectState { fuse_blown: lost, ..whole.state },
             instance: number_of(instance),
             capacity_bytes: instance.capacity_bytes / (instance.nodes.len() as u64).max(1),
@@ -144,7 +156,7 @@ fn configuration(wholes: &[Whole], whole: &Whole, buffer: &BufferRef, mode: Acce
         BufferRef::Persistent(name) => wholes.iter().find(|other| other.session.token == *name),
     };
     let (_, number) = owner?.numbers.namespaces.iter().find(|(known, _)| *known == mode)?;
-    Some(*number)
+    Some(first::CONFIGURATION + *number)
 }
 
 fn activation_objects(
@@ -166,9 +178,9 @@ fn activation_objects(
         let id = mount_id(&whole.session.handle, &activation);
         let mounted = seen_mount(views, &activation.node, &id).is_none_or(|mount| mount.mounted);
         objects.activations.push(ActivationObject {
-            id: *number,
+            id: first::ACTIVATION + *number,
             state: ObjectState { actualized: mounted, transitioning: !mounted, ..ObjectState::WELL },
-            session: whole.session.number,
+            session: first::SESSION + whole.session.number,
             configuration,
             node: activation.node,
             mountpoint: activation.mountpoint,
@@ -181,9 +193,9 @@ fn registration_objects(whole: &Whole, wholes: &[Whole], objects: &mut Objects) 
     for registrations::Registration { number, buffer, access_mode } in &whole.numbers.registrations {
         if let Some(configuration) = configuration(wholes, whole, buffer, *access_mode) {
             objects.registrations.push(RegistrationObject {
-                id: *number,
+                id: first::REGISTRATION + *number,
                 state: whole.state,
-                session: whole.session.number,
+                session: first::SESSION + whole.session.number,
                 configuration,
                 wait: true,
             });
@@ -193,13 +205,14 @@ fn registration_objects(whole: &Whole, wholes: &[Whole], objects: &mut Objects) 
 
 fn configuration_objects(whole: &Whole, activations: &[ActivationObject]) -> Vec<ConfigurationObject> {
     let Some(instance) = &whole.instance else { return Vec::new() };
+    let id_of = |number: u64| first::CONFIGURATION + number;
     let object = |(mode, number): &(AccessMode, u64)| ConfigurationObject {
-        id: *number,
+        id: id_of(*number),
         state: whole.state,
         instance: number_of(instance),
         kind: "scratch".to_owned(),
         access_mode: *mode,
-        activations: u32::try_from(activations.iter().filter(|a| a.configuration == *number).count())
+        activations: u32::try_from(activations.iter().filter(|a| a.configuration == id_of(*number)).count())
             .unwrap_or(u32::MAX),
     };
     whole.numbers.namespaces.iter().map(object).collect()

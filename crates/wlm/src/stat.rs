@@ -194,7 +194,7 @@ mod tests {
             first(What::Instances),
             "inst state sess bytes nodes created expiration intact label public confs"
         );
-        assert_eq!(first(What::Configurations), "conf state inst type access_type activs");
+        assert_eq!(first(What::Configurations), "conf state inst type activs access_type");
         assert_eq!(first(What::Fragments), "frag state inst capacity gran node");
     }
 

@@ -102,11 +102,12 @@ fn configurations(objects: &Objects) -> Table {
             configuration.state.to_string(),
             configuration.instance.to_string(),
             configuration.kind.clone(),
-            access.into(),
             configuration.activations.to_string(),
+            access.into(),
         ]
     });
-    let header = &["conf", "state", "inst", "type", "access_type", "activs"];
+    // Older releases of DataWarp had no access_type, and Slurm's own test knows them only.
+    let header = &["conf", "state", "inst", "type", "activs", "access_type"];
     Table::new("scratch, cache, swap configurations", header, rows)
 }
 

@@ -223,6 +223,12 @@ async fn objects_have_numbers_that_fit_together_and_owners_see_their_own() {
     let shared = all.configurations.iter().find(|c| c.instance != instance.id).unwrap();
     assert_eq!(shared.activations, 2);
     assert!(all.registrations.iter().any(|r| r.session == job.id && r.configuration == shared.id));
+    let ids = [job.id, instance.id, shared.id, all.registrations[0].id].map(|id| id.to_string());
+    for id in &ids {
+        let longer_than_a_year_or_a_jobs_number = id.len() == 9;
+        assert!(longer_than_a_year_or_a_jobs_number, "`dwstat … | grep {id}` finds other lines");
+        assert_eq!(ids.iter().filter(|other| *other == id).count(), 1, "{ids:?}");
+    }
     let stranger = read(Rights::Owner(2002)).await;
     assert_eq!(stranger.sessions.len(), 1, "the shared buffer only");
     assert!(stranger.activations.is_empty());
