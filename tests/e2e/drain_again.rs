@@ -104,3 +104,74 @@ fn a_copy_that_was_written_to_is_neither_called_drained_nor_replaced() {
     node.wait_for("same", "of the job");
     node.wait_for("newer", "a newer version");
 }
+
+#[test]
+fn who_waits_for_a_drainer_that_was_stopped_is_told_so_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    node.drain(&["pause"]).expect_success();
+    fs::write(node.from.join("file"), "x").unwrap();
+    node.drain(&["stop"]).expect_success();
+    let waited = node.drain(&["wait", "--timeout", "30"]);
+    assert_eq!(waited.code(), 74, "{}", waited.stderr);
+    let advised = "`forebay drain start --from ";
+    assert!(
+        waited.stderr.contains("the drainers of n1 were stopped") && waited.stderr.contains(advised),
+        "{}",
+        waited.stderr
+    );
+    node.start_drain(&[]);
+    node.drain(&["resume"]).expect_success();
+    node.drain(&["wait"]).expect_success();
+    assert_eq!(fs::read_to_string(node.to.join("file")).unwrap(), "x");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_not_drained_but_for_one_in_the_jobs_volume() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), "n1");
+    let wrong = folder.path().join("a typo/below");
+    let text = wrong.display().to_string();
+    let refused = node.drain(&["start", "--from", &text]);
+    assert_eq!(refused.code(), 66, "{}", refused.stderr);
+    let advised = format!("mkdir -p '{text}'");
+    assert!(
+        refused.stderr.contains("no such folder") && refused.stderr.contains(&advised),
+        "{}",
+        refused.stderr
+    );
+    assert!(!wrong.exists() && !folder.path().join("a typo").exists(), "it was made");
+
+    let own = node.from.join("made/for/it");
+    let mut start = node.command(&["start", "--host", "n1", "--from", own.to_str().unwrap()]);
+    start.env("FOREBAY_LOCAL", &node.from).env("FOREBAY_NODE_SOCKET", folder.path().join("none"));
+    let started = start.output().unwrap();
+    assert!(started.status.success() && own.is_dir(), "{}", String::from_utf8_lossy(&started.stderr));
+    node.kill();
+}
+
+#[test]
+fn a_name_of_which_nothing_was_drained_is_published_only_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    fs::create_dir(node.from.join("step1")).unwrap();
+    fs::write(node.from.join("step1/rank0"), "x").unwrap();
+    // Of another session: it says nothing of what this one has written.
+    fs::create_dir(node.to.join("step")).unwrap();
+    for name in ["step", "step1/rank", "nosuch"] {
+        let refused = node.drain(&["commit", name]);
+        assert_eq!(refused.code(), 66, "{name}: {}", refused.stderr);
+        assert!(refused.stderr.contains(name) && refused.stderr.contains("--empty"), "{}", refused.stderr);
+        assert!(!node.to.join(format!("{name}.committed")).exists());
+    }
+    for name in ["step1", "step1/rank0"] {
+        node.drain(&["commit", name]).expect_success();
+    }
+    // What was drained stays drained when the node needs the room.
+    fs::remove_dir_all(node.from.join("step1")).unwrap();
+    node.drain(&["wait"]).expect_success();
+    node.drain(&["commit", "step1"]).expect_success();
+    node.drain(&["commit", "nosuch", "--empty"]).expect_success();
+    assert!(node.to.join("nosuch.committed").exists());
+    node.kill();
+}

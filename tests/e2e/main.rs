@@ -9,6 +9,7 @@
 )]
 
 mod advice;
+mod asked;
 mod bad_input;
 mod cancel;
 mod capacity;

@@ -265,7 +265,7 @@ fn of_many_small_files_one_that_fails_keeps_no_other_from_its_place() {
         assert!(copy == tree::bytes(number, 100 + number as usize), "f{number} differs");
     }
     cluster.forebay(&["umount", &text]).expect_success();
-    cluster.forebay(&["rm", "1"]).expect_success();
+    cluster.forebay(&["rm", "1", "--discard"]).expect_success();
 }
 
 #[test]
@@ -282,6 +282,6 @@ fn a_buffer_is_not_staged_into_itself() {
     );
     assert!(fs::metadata(&inside).is_err());
     cluster.forebay(&["umount", &text]).expect_success();
-    cluster.forebay(&["rm", "1"]).expect_success();
+    cluster.forebay(&["rm", "1", "--discard"]).expect_success();
     cluster.assert_nothing_left();
 }

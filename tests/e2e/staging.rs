@@ -164,7 +164,7 @@ fn rm_releases_a_buffer_and_says_what_was_not_staged_out() {
     cluster.run(&script(&original, "tree", &target, "true"), &[]);
     let tokens = cluster.tokens();
 
-    let outcome = cluster.forebay(&["rm", &tokens[0]]).expect_success();
+    let outcome = cluster.forebay(&["rm", &tokens[0], "--discard"]).expect_success();
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("$DW_JOB_STRIPED/tree"), "it does not say what is lost:\n{said}");
     assert!(cluster.tokens().is_empty());

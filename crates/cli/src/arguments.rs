@@ -115,6 +115,9 @@ pub struct Rm {
     /// Unmount it even where programs have files open in it
     #[arg(long)]
     pub force: bool,
+    /// Give up what is to be staged out and is not
+    #[arg(long)]
+    pub discard: bool,
 }
 
 /// `forebay scrub`.

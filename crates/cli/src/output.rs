@@ -1,8 +1,10 @@
 //! Where words go: results to standard output, everything said on the way to standard error, so that a job's own output
 //! stays clean and `--json` leaves nothing but its object on the last line.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::MultiProgress;
 
@@ -24,12 +26,14 @@ pub struct Output {
     folder: Option<PathBuf>,
     /// Bars are drawn on standard error; lines must go round them.
     bars: MultiProgress,
+    /// Whoever read standard output has gone.
+    unread: Arc<AtomicBool>,
 }
 
 impl Output {
     /// For people, or with `json` for programs. `folder` is `--dir` where it was given.
     pub fn new(json: bool, folder: Option<PathBuf>) -> Output {
-        Output { json, folder, bars: MultiProgress::new() }
+        Output { json, folder, bars: MultiProgress::new(), unread: Arc::default() }
     }
 
     /// A command to advise: `forebay rm 3`, with the `--dir` that this one was given.
@@ -71,20 +75,31 @@ impl Output {
             return self.note(text);
         }
         let text = shown(&self.advised(text));
-        // A reader that is gone (`forebay status | head`) is no error of ours.
-        self.bars.suspend(|| drop(writeln!(std::io::stdout(), "{text}")));
+        self.bars.suspend(|| self.heard(writeln!(io::stdout(), "{text}")));
     }
 
     /// A result for programs: one line on standard output.
     pub fn object(&self, value: &impl serde::Serialize) {
         let line = serde_json::to_string(value).expect("our own types have only string keys");
-        self.bars.suspend(|| drop(writeln!(std::io::stdout(), "{line}")));
+        self.bars.suspend(|| self.heard(writeln!(io::stdout(), "{line}")));
+    }
+
+    /// A reader that is gone (`forebay status | head`) is no error of ours.
+    fn heard(&self, written: io::Result<()>) {
+        if written.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            self.unread.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody can read any more what is written to standard output.
+    pub fn is_unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
     }
 
     /// What happens meanwhile: standard error. As in [`Output::advised`].
     pub fn note(&self, text: &str) {
         let text = shown(&self.advised(text));
-        self.bars.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
+        self.bars.suspend(|| drop(writeln!(io::stderr(), "{text}")));
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Ending {
     Nobody,
     /// These have not answered in time; what they said last.
     Silent(Vec<Status>),
+    /// All others have answered. These were stopped, and nobody answers for them.
+    Stopped(Vec<Status>),
 }
 
 /// A marker: everything of this name is on the PFS, of all nodes.
@@ -114,6 +116,10 @@ fn wait_for(
         if silent.is_empty() {
             return Ok(Ending::Answered(answers));
         }
+        // The rest of the nodes is waited for: what they have to say is worth more.
+        if silent.iter().all(|status| status.ended) {
+            return Ok(Ending::Stopped(silent.into_iter().cloned().collect()));
+        }
         if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
             return Ok(Ending::Silent(silent.into_iter().cloned().collect()));
         }
@@ -129,6 +135,26 @@ fn wait_for(
         }
         std::thread::sleep(PERIOD);
     }
+}
+
+/// Whether a drainer of the session has brought a file of this name, or one below it, to the folder `to`. Its name on
+/// the node counts as well: nodes may have folders of their own on the PFS.
+///
+/// # Errors
+/// The PFS's.
+pub fn has_drained(rendezvous: &Path, to: &Path, name: &Path) -> std::io::Result<bool> {
+    let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
+    let files = Rendezvous::new(rendezvous.to_owned()).files()?;
+    Ok(files.iter().any(|((_, path), line)| {
+        let target = Path::new(line["target"].as_str().unwrap_or_default());
+        let is_there = match line["event"].as_str() {
+            Some("failed" | "open") => false,
+            // On the node: what was drained of it may stay.
+            Some("removed") => disk::exists(target).unwrap_or(true),
+            _ => true,
+        };
+        is_there && (Path::new(path).starts_with(name) || target.starts_with(to.join(name)))
+    }))
 }
 
 /// How many seconds a drainer needs that it does not have.

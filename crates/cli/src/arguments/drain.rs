@@ -29,6 +29,9 @@ pub enum Drain {
         /// Give up after so many seconds
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
+        /// Also where nothing of that name was drained
+        #[arg(long)]
+        empty: bool,
     },
     /// List every file with its checksum: what is on the parallel file system, and what is not
     Receipt(DrainOf),

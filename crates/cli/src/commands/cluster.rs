@@ -88,7 +88,7 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
     loop {
         let status: Status = control.get("/v1/status")?;
         Report::of(status, output, |_| Run::Cluster).show(output, arguments.json);
-        if !arguments.watch {
+        if !arguments.watch || output.is_unread() {
             return Ok(ExitCode::Success.number());
         }
         std::thread::sleep(AGAIN);
@@ -113,8 +113,9 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
             advice: format!("end the job with `scancel --hurry {token}`; --force if its manager forgot it"),
         });
     }
-    if let Some(owed) = rm::owed(&known) {
-        output.note(&owed);
+    rm::note_owed(&known, output);
+    if let Some(question) = rm::question(&known, arguments) {
+        rm::decide(rm::asked(&question, output)?.blocking_recv().ok(), &known.token)?;
     }
     if known.busy.is_some() {
         control.post::<_, Value>(&session_path(token.as_str(), "/cancel"), &json!({}))?;

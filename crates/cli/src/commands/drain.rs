@@ -28,7 +28,7 @@ pub fn run(arguments: &Drain, output: &Output) -> Result<u8, Failure> {
         Drain::Start(settings) => start::start(settings, output),
         Drain::Status(of) => status::status(of, output),
         Drain::Wait { of, timeout } => wait::wait_for(of, *timeout, output).map(drop),
-        Drain::Commit { name, of, timeout } => wait::commit(name, of, *timeout, output),
+        Drain::Commit { name, of, timeout, empty } => wait::commit(name, of, (*timeout, *empty), output),
         Drain::Receipt(of) => status::receipt(of, output),
         Drain::Pause(here) => tell(here, Order::Pause, "is paused", output),
         Drain::Resume(here) => tell(here, Order::Resume, "goes on", output),

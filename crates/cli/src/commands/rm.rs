@@ -1,10 +1,12 @@
 //! `forebay rm`: the explicit end of a buffer, whatever is in it.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use model::Token;
 use model::phase::{Direction, StageState};
+use tokio::sync::oneshot::{self, Receiver};
 use wire::control::SessionStatus;
 
 use super::{Context, checked_token, programs};
@@ -27,7 +29,7 @@ pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Resul
     let context = Context::open(output, dir)?;
     let lock = context.records.lock(&token)?;
     context.service.ensure_up().await?;
-    let removed = remove(&context, &token, arguments.force).await;
+    let removed = remove(&context, &token, arguments).await;
     if let Ok(Some(line)) = &removed {
         context.output.say(line);
     }
@@ -42,14 +44,12 @@ pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Resul
 }
 
 /// What was destroyed, in one line; `None` where there was nothing.
-async fn remove(context: &Context, token: &Token, force: bool) -> Result<Option<String>, Failure> {
-    let session = context.session(token);
+async fn remove(context: &Context, token: &Token, arguments: &Rm) -> Result<Option<String>, Failure> {
+    let (session, force) = (context.session(token), arguments.force);
     // Only nodes that have reported can say how much is destroyed.
     context.service.status().await?;
     let Some(status) = reported(&session).await? else { return Ok(None) };
-    if let Some(owed) = owed(&status) {
-        context.output.note(&owed);
-    }
+    agree(context, &status, arguments).await?;
     context.end_leftover(token).await?;
     if !force {
         programs::check_unmountable(&status, ", or give --force, which destroys what they work on")?;
@@ -81,6 +81,17 @@ async fn remove(context: &Context, token: &Token, force: bool) -> Result<Option<
     }
 }
 
+/// Goes on where nothing is given up that was asked for, or its user agrees to that.
+async fn agree(context: &Context, status: &SessionStatus, arguments: &Rm) -> Result<(), Failure> {
+    note_owed(status, &context.output);
+    let Some(question) = question(status, arguments) else { return Ok(()) };
+    let answer = tokio::select! {
+        answer = asked(&question, &context.output)? => answer.ok(),
+        () = context.interrupts.reached(1) => None,
+    };
+    decide(answer, &status.token)
+}
+
 /// The session, with what its nodes have said since it was written to just now.
 async fn reported(session: &Session<'_>) -> Result<Option<SessionStatus>, Failure> {
     let is_empty = |status: &SessionStatus| {
@@ -101,9 +112,59 @@ fn undrained(status: &SessionStatus) -> Vec<&str> {
     outs.filter(|stage| stage.state != StageState::Complete).map(|stage| stage.source.as_str()).collect()
 }
 
+/// Says what is about to be given up.
+pub(super) fn note_owed(status: &SessionStatus, output: &Output) {
+    if let Some(owed) = owed(status) {
+        output.note(&owed);
+    }
+}
+
+/// What its user has to agree to; `None` where he has, or where nothing that was asked for is given up.
+pub(super) fn question(status: &SessionStatus, arguments: &Rm) -> Option<String> {
+    let gives_up = owed(status).is_some() && !undrained(status).is_empty();
+    let question = || format!("forebay: destroy buffer {} with it? [y/N] ", status.token);
+    (gives_up && !arguments.discard).then(question)
+}
+
+/// The answer from the terminal, when there is one. It is read by a thread of its own, so that a signal ends the wait.
+///
+/// # Errors
+/// Nobody can answer.
+pub(super) fn asked(question: &str, output: &Output) -> Result<Receiver<String>, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::usage(
+            "what is to be staged out is not given up without a question, and nobody can answer here",
+            "stage it out, or give --discard",
+        ));
+    }
+    output.bars().suspend(|| eprint!("{question}"));
+    let (answered, answer) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        // The end of the input answers nothing.
+        if io::stdin().read_line(&mut line).is_ok_and(|length| length > 0) {
+            drop(answered.send(line));
+        }
+    });
+    Ok(answer)
+}
+
+/// Goes on where the answer is yes.
+pub(super) fn decide(answer: Option<String>, token: &Token) -> Result<(), Failure> {
+    let yes = |line: String| matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if answer.is_some_and(yes) {
+        return Ok(());
+    }
+    Err(Failure::Refused {
+        exit: ExitCode::Cancelled,
+        message: format!("buffer {token} is kept as it is"),
+        advice: "`forebay status` says what it owes, and how that is staged out".into(),
+    })
+}
+
 /// What is about to be given up, before anything of it is; `None` where nothing is known to be. Only stage-outs that
 /// were asked for are known: not files that none of them had, nor what was written after them.
-pub(super) fn owed(status: &SessionStatus) -> Option<String> {
+fn owed(status: &SessionStatus) -> Option<String> {
     let lost = undrained(status);
     let is_asked = status.stages.iter().any(|stage| stage.direction == Direction::Out);
     let has_data = status.instance.as_ref().is_some_and(|instance| instance.used_bytes > 0);

@@ -43,7 +43,7 @@ async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Fa
         let report =
             Report::of(context.service.status().await?, &context.output, |session| run_of(context, session));
         report.show(&context.output, arguments.json);
-        if !arguments.watch {
+        if !arguments.watch || context.output.is_unread() {
             return Ok(ExitCode::Success.number());
         }
         tokio::select! {

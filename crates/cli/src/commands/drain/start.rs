@@ -1,6 +1,6 @@
 //! Starts a drainer: by the node service where the folder is in a volume of this job, else as a process of this user's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
+    must_be_there(&settings.from)?;
     let volume = node_volume(&settings.from, settings.state.as_deref());
     let state = state_of(&settings.from, settings.state.as_deref());
     std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
@@ -38,11 +39,35 @@ pub(super) fn start(settings: &Settings, output: &Output) -> Result<(), Failure>
     start_own(settings, &state, output)
 }
 
+/// A folder that is not there yet is a misspelt one, nearly always: nothing would ever arrive. One in the job's own
+/// volume is made, though: its script names it once, and each of its nodes needs it.
+fn must_be_there(from: &Path) -> Result<(), Failure> {
+    let volume = std::env::var_os("FOREBAY_LOCAL").map(PathBuf::from);
+    let is_of_volume = |volume: PathBuf| std::path::absolute(from).is_ok_and(|from| from.starts_with(volume));
+    match disk::is_folder(from) {
+        Ok(true) => Ok(()),
+        Ok(false) if volume.is_some_and(is_of_volume) => {
+            std::fs::create_dir_all(from).map_err(|error| Failure::local("make", from, &error))
+        }
+        Ok(false) => Err(Failure::no_input(
+            format!("start the drain of {}: there is no such folder", from.display()),
+            format!("correct --from (PERSIST_DIR), or `mkdir -p {}` first", render::word(from)),
+        )),
+        Err(error) => Err(Failure::local("look for", from, &error)),
+    }
+}
+
 /// Starts the drainer whose folder is `state` as a process of this user's.
 fn start_own(settings: &Settings, state: &Path, output: &Output) -> Result<(), Failure> {
     let log = state.join("log");
     let unstarted = |error: &std::io::Error| Failure::local("start the drain of", &settings.from, error);
     let program = daemon::spawn::sibling("forebay-drain").map_err(|error| unstarted(&error))?;
+    // Of a folder below the job's volume the drainer would be elsewhere than it is looked for.
+    let is_elsewhere = settings.state().canonicalize().ok() != state.canonicalize().ok();
+    let settings = &Settings {
+        state: is_elsewhere.then(|| state.to_owned()).or(settings.state.clone()),
+        ..settings.clone()
+    };
     let words = settings.words().map_err(|error| unstarted(&error))?;
     let pid = daemon::spawn::detached(Command::new(program).args(words), &log);
     let pid = pid.map_err(|error| unstarted(&error))?;

@@ -28,6 +28,7 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     match ended {
         Ending::Nobody => Err(nobody(of)),
         Ending::Silent(silent) => Err(unanswered(&silent, of)),
+        Ending::Stopped(stopped) => Err(not_running(&stopped)),
         Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
             output.say("All files moved");
             Ok(answers)
@@ -36,14 +37,33 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     }
 }
 
-/// What to do about drainers that do not answer.
-fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
-    let hosts: Vec<&str> = silent.iter().map(|status| status.host.as_str()).collect();
-    let again: BTreeSet<String> = silent.iter().map(start_command).collect();
-    let again = again.into_iter().collect::<Vec<String>>().join(" or ");
+/// The nodes of drainers, and the commands that start them again.
+fn hosts_and_starts(drainers: &[Status]) -> (String, String) {
+    let hosts: Vec<&str> = drainers.iter().map(|status| status.host.as_str()).collect();
+    let again: BTreeSet<String> = drainers.iter().map(start_command).collect();
+    (hosts.join(", "), again.into_iter().collect::<Vec<String>>().join(" or "))
+}
+
+/// What to do about drainers that were stopped: they answer nobody.
+fn not_running(stopped: &[Status]) -> Failure {
+    let (hosts, again) = hosts_and_starts(stopped);
+    let owed: usize = stopped.iter().map(|status| status.enqueued.saturating_sub(status.done)).sum();
     Failure::Refused {
         exit: ExitCode::StageOut,
-        message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
+        message: format!(
+            "the drainers of {hosts} were stopped: nothing copies what is there, at least {owed} of its files are \
+             not drained"
+        ),
+        advice: format!("{again} on such a node goes on, then repeat the command"),
+    }
+}
+
+/// What to do about drainers that do not answer.
+fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
+    let (hosts, again) = hosts_and_starts(silent);
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("the drainers of {hosts} have not answered in time"),
         advice: format!(
             "see `forebay drain status --to {}`; what is on these nodes stays there, and {again} on a node starts \
              one that does not run",
@@ -73,7 +93,12 @@ fn not_whole(answers: &[Answer], output: &Output) -> Failure {
     }
 }
 
-pub(super) fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<(), Failure> {
+pub(super) fn commit(
+    name: &str,
+    of: &DrainOf,
+    (timeout, empty): (Option<u64>, bool),
+    output: &Output,
+) -> Result<(), Failure> {
     let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
     if name.is_empty() || !plain {
         return Err(Failure::usage(
@@ -82,6 +107,17 @@ pub(super) fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Ou
         ));
     }
     let answers = wait_for(of, timeout, output)?;
+    let rendezvous = settings::rendezvous(&of.to, of.session.as_deref());
+    let has = wait::has_drained(&rendezvous, &of.to, Path::new(name));
+    if !empty && !has.map_err(|error| Failure::local("read the drainers' logs in", &of.to, &error))? {
+        return Err(Failure::no_input(
+            format!("nothing that is called {name} was drained to {} in this session", of.to.display()),
+            format!(
+                "`forebay drain receipt --to {}` lists the names, and --empty publishes one of no file and no folder",
+                render::word(&of.to)
+            ),
+        ));
+    }
     let made = wait::commit(&of.to, name, &answers);
     for path in made.map_err(|error| Failure::local("publish the marker in", &of.to, &error))? {
         output.say(&format!("forebay: {} is published", path.display()));
