@@ -10,7 +10,7 @@ use tracing::Level;
 pub const LEVEL_VARIABLE: &str = "FOREBAY_LOG";
 
 /// How much of a log's end is looked at.
-const TAIL_BYTES: u64 = 4096;
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// Sends log lines to standard error, without colours, from the level in `FOREBAY_LOG` up (default `info`).
 ///
@@ -37,6 +37,9 @@ pub fn last_words(log: &Path) -> Option<String> {
     let mut tail = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
+    if let Some(error) = error_of_main(&text) {
+        return Some(error);
+    }
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     let at_level = |level: Level| {
         let (time, said) = line.split_once(&format!(" {level} "))?;
@@ -47,6 +50,22 @@ pub fn last_words(log: &Path) -> Option<String> {
         Some(_) => None,
         None => Some(line.to_owned()),
     }
+}
+
+/// What `main` returned, in one line, where that is the last that was said: `anyhow` prints an error with its causes
+/// below it, and then where it was, if the environment asks for that.
+fn error_of_main(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines.iter().rposition(|line| line.starts_with("Error: "))?;
+    let mut said = vec![lines[begin].trim_start_matches("Error: ").trim()];
+    let below = lines[begin + 1..].iter().take_while(|line| !line.starts_with("Stack backtrace:"));
+    for line in below.filter(|line| !line.trim().is_empty() && **line != "Caused by:") {
+        // Of another process, which took its place.
+        let cause = line.strip_prefix("    ")?.trim();
+        let number = cause.find(": ").filter(|end| cause[..*end].bytes().all(|byte| byte.is_ascii_digit()));
+        said.push(number.map_or(cause, |end| &cause[end + 2..]));
+    }
+    Some(said.join(": "))
 }
 
 fn level(wanted: Option<&str>) -> Level {
@@ -80,5 +99,24 @@ mod tests {
         assert_eq!(says("killed while it was INFO to me").as_deref(), Some("killed while it was INFO to me"));
         assert_eq!(says("2026-11-22T14:57:03Z ERROR it ends\n2026-11-22T14:57:04Z  INFO it runs\n"), None);
         assert_eq!(says("\n"), None);
+    }
+
+    #[test]
+    fn of_an_error_of_main_the_last_words_are_what_failed_and_why_and_not_where() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let says = |text: &str| {
+            std::fs::write(log.path(), text).unwrap();
+            last_words(log.path())
+        };
+        let before = "2026-11-22T14:57:03Z  INFO it begins\n";
+        let two = "Error: read the journal\n\nCaused by:\n    0: it is damaged\n    1: at byte 7: bad\n";
+        let wanted = Some("read the journal: it is damaged: at byte 7: bad");
+        assert_eq!(says(&format!("{before}{two}")).as_deref(), wanted);
+        let where_it_was =
+            "\nStack backtrace:\n   0: anyhow::error\n             at ./main.rs:3\n  19: _start\n";
+        assert_eq!(says(&format!("{before}{two}{where_it_was}")).as_deref(), wanted);
+        let one = "Error: connect\n\nCaused by:\n    refused (os error 111)\n";
+        assert_eq!(says(one).as_deref(), Some("connect: refused (os error 111)"));
+        assert_eq!(says(&format!("{one}{before}")), None, "another process took its place");
     }
 }
