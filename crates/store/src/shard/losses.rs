@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{FragmentIndex, Ino, SessionId};
 use wire::data::Time;
-use wire::data::message::{EVERYTHING, Loss, LostOf};
+use wire::data::message::EVERYTHING;
 
 use super::record::losses::{INOS_MAX, LossRecord};
 use super::record::{AttrChange, Record};
@@ -273,28 +273,4 @@ impl Losses {
     fn next(&self, now: Time) -> u64 {
         (self.last + 1).max(u64::try_from(now.seconds).unwrap_or(0) << 20)
     }
-
-    /// Losses with numbers above `after`, in order, `max` of them at most, then those of the file `of`.
-    fn list(&self, after: u64, of: Option<Ino>, max: usize, now: Time) -> Vec<Loss> {
-        // More than there are: this home lost its log's end since.
-        let after = if after > self.last { 0 } else { after };
-        let loss = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| Loss {
-            number: lost.number,
-            of: LostOf { ino: *ino, fragment: *fragment, verifier: lost.verifier },
-            age_ms: u64::try_from(millis(now) - millis(lost.time)).unwrap_or(0),
-            seconds: lost.time.seconds,
-            told: lost.told,
-        };
-        let mut new: Vec<Loss> = self.lost.iter().map(loss).filter(|loss| loss.number > after).collect();
-        new.sort_by_key(|loss| loss.number);
-        new.truncate(max);
-        let asked = of.into_iter().flat_map(|ino| {
-            self.lost.range((ino, FragmentIndex(0))..=(ino, FragmentIndex(u32::MAX))).map(loss)
-        });
-        new.into_iter().chain(asked).collect()
-    }
-}
-
-fn millis(time: Time) -> i64 {
-    time.seconds.saturating_mul(1000).saturating_add(i64::from(time.nanos / 1_000_000))
 }

@@ -3,8 +3,8 @@
 use model::stripe::Layout;
 use model::{FragmentIndex, Ino, SessionId};
 use rustix::io::Errno;
-use wire::data::Reply;
-use wire::data::message::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, LossRequest, LostOf, NAMES};
+use wire::data::message::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, Loss, LossRequest, LostOf, NAMES};
+use wire::data::{Reply, Time};
 
 use super::super::caller::Caller;
 use super::super::record::Record;
@@ -109,6 +109,28 @@ impl Shard {
 }
 
 impl Losses {
+    /// Losses with numbers above `after`, in order, `max` of them at most, then those of the file `of`, as far as all
+    /// with smaller numbers are listed.
+    pub(super) fn list(&self, after: u64, of: Option<Ino>, max: usize, now: Time) -> Vec<Loss> {
+        // More than there are: this home lost its log's end since.
+        let after = if after > self.last { 0 } else { after };
+        let loss = |((ino, fragment), lost): (&(Ino, FragmentIndex), &Lost)| Loss {
+            number: lost.number,
+            of: LostOf { ino: *ino, fragment: *fragment, verifier: lost.verifier },
+            age_ms: u64::try_from(millis(now) - millis(lost.time)).unwrap_or(0),
+            seconds: lost.time.seconds,
+            told: lost.told,
+        };
+        let mut new: Vec<Loss> = self.lost.iter().map(loss).filter(|loss| loss.number > after).collect();
+        new.sort_by_key(|loss| loss.number);
+        let end = new.get(max).map_or(u64::MAX, |unlisted| unlisted.number);
+        new.truncate(max);
+        let asked = of.into_iter().flat_map(|ino| {
+            self.lost.range((ino, FragmentIndex(0))..=(ino, FragmentIndex(u32::MAX))).map(loss)
+        });
+        new.into_iter().chain(asked.filter(|loss| loss.number < end)).collect()
+    }
+
     /// Those that nobody was told.
     pub(super) fn untold(&self) -> Vec<LostOf> {
         let untold = self.lost.iter().filter(|(_, lost)| !lost.told);
@@ -221,4 +243,8 @@ impl State {
         let any = touched.is_none();
         self.leave(place, touched.unwrap_or_default(), any, names)
     }
+}
+
+fn millis(time: Time) -> i64 {
+    time.seconds.saturating_mul(1000).saturating_add(i64::from(time.nanos / 1_000_000))
 }

@@ -63,6 +63,20 @@ fn a_log_that_was_replaced_says_the_same() {
 }
 
 #[test]
+fn a_list_in_pages_has_no_loss_that_comes_after_one_that_is_not_listed_yet() {
+    let (mut losses, time) = (Losses::default(), Time { seconds: 7, nanos: 0 });
+    let inos: Vec<Ino> = (2..8).map(Ino).collect();
+    let lost =
+        LossRecord::Lost { first: 40, fragment: FragmentIndex(1), verifier: 11, time, inos, told: false };
+    losses.apply(&Record::Losses(lost), Verifiers::new);
+    let numbers = |after| -> Vec<u64> {
+        losses.list(after, Some(Ino(7)), 4, time).iter().map(|loss| loss.number).collect()
+    };
+    assert_eq!(numbers(0), [40, 41, 42, 43], "who heard of 45 would never ask for 44");
+    assert_eq!(numbers(43), [44, 45, 45]);
+}
+
+#[test]
 fn a_client_whose_end_the_log_does_not_take_is_still_one_that_may_have_lost_something() {
     let fragment = tempfile::tempdir().unwrap();
     let Parts { namespace, objects, peers } = Parts::new(fragment.path(), 2);
