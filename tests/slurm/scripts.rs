@@ -188,7 +188,9 @@ pub fn examples(site: &Site) {
     drained.wait_success();
     let said = drained.output();
     assert!(said.contains("step3.committed is published") && said.contains("3 of 3 files done"), "{said}");
-    let steps = fs::read_dir(pfs.join(format!("steps-{}", drained.id))).expect("drained").flatten();
-    let whole = steps.filter(|entry| entry.metadata().is_ok_and(|meta| meta.len() == 8 << 20)).count();
-    assert_eq!(whole, 6, "three steps of two nodes");
+    let steps = pfs.join(format!("steps-{}", drained.id));
+    let of_step = |n| fs::read_dir(steps.join(format!("step{n}"))).expect("drained").flatten();
+    let whole =
+        (1..=3).flat_map(of_step).filter(|entry| entry.metadata().is_ok_and(|meta| meta.len() == 8 << 20));
+    assert_eq!(whole.count(), 6, "three steps of two nodes");
 }

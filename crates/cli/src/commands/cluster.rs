@@ -98,6 +98,9 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
     }
 }
 
+/// After which each node has reported what it holds: it does so once a second.
+const REPORTED: Duration = Duration::from_secs(2);
+
 /// Destroys a session and what is in it.
 ///
 /// # Errors
@@ -105,7 +108,11 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
 pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
     let token = checked_token(&arguments.token)?;
-    let known: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
+    let mut known: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
+    if rm::is_unreported(&known) && !arguments.discard {
+        std::thread::sleep(REPORTED);
+        known = control.get(&session_path(token.as_str(), ""))?;
+    }
     if known.is_of_job() && !arguments.force {
         return Err(Failure::Refused {
             exit: ExitCode::Busy,

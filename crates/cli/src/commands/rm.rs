@@ -112,6 +112,11 @@ fn undrained(status: &SessionStatus) -> Vec<&str> {
     outs.filter(|stage| stage.state != StageState::Complete).map(|stage| stage.source.as_str()).collect()
 }
 
+/// Whether what is to be staged out may only not be reported yet.
+pub(super) fn is_unreported(status: &SessionStatus) -> bool {
+    status.bytes_dirty == 0 && !undrained(status).is_empty()
+}
+
 /// Says what is about to be given up.
 pub(super) fn note_owed(status: &SessionStatus, output: &Output) {
     if let Some(owed) = owed(status) {
