@@ -101,7 +101,7 @@ fn a_database_is_opened_again_and_a_newer_one_is_refused() {
 async fn what_is_committed_is_in_the_database_and_not_only_in_a_log_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let (path, alone) = (dir.path().join("control.db"), dir.path().join("alone.db"));
-    // As version 0.1.0 left it.
+    // As builds from before 0.1.0 left it.
     Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
     let database = Database::open(&path).unwrap();
     let next = |tx: &Transaction<'_>| counters::next(tx, counters::Counter::Token);

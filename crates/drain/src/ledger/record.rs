@@ -21,7 +21,7 @@ fn first() -> u32 {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
     Of {
-        /// Of the records from here on; version 0.1.0 wrote none.
+        /// Of the records from here on; builds from before 0.1.0 wrote none.
         #[serde(default = "first")]
         format: u32,
         from: PathText,

@@ -45,5 +45,5 @@ fn a_ledger_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
     assert!(format!("{refused:#}").contains("ledger: it has format 2"), "{refused:#}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
     std::fs::write(&path, text.replace("\"format\":1,", "")).unwrap();
-    assert_eq!(Ledger::open(folder.path()).unwrap().of(), Some(&of), "one of the first release goes on");
+    assert_eq!(Ledger::open(folder.path()).unwrap().of(), Some(&of), "one from before 0.1.0 goes on");
 }

@@ -40,7 +40,7 @@ pub(super) enum Record {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartRecord {
-    /// Of the records from here on; version 0.1.0 wrote none.
+    /// Of the records from here on; builds from before 0.1.0 wrote none.
     #[serde(default = "first")]
     pub(super) format: u32,
     stage: String,

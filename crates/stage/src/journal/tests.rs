@@ -63,7 +63,7 @@ fn a_journal_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
     assert!(refused.to_string().contains("journal") && why.contains("it has format 2"), "{refused}: {why}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
     std::fs::write(&path, text.replace("\"format\":1,", "")).unwrap();
-    assert_eq!(Journal::open(&path, task("1.0")).unwrap().run(), 2, "one of the first release goes on");
+    assert_eq!(Journal::open(&path, task("1.0")).unwrap().run(), 2, "one from before 0.1.0 goes on");
 }
 
 #[test]

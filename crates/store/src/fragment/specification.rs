@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_first_release_is_read() {
+    fn one_from_before_the_first_release_is_read() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join("i1");
         std::fs::create_dir(&folder).unwrap();

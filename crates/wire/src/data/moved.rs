@@ -119,7 +119,7 @@ pub fn with(
 ) -> Option<String> {
     let line = format!("{instance} {fragment} {} {}\n", address.node, address.tcp);
     let is_of_this = |line: &&str| parse(line).is_some_and(|(of, at, _)| *instance == of && at == fragment);
-    // Until version 0.1.0 places were added at the end, and the last counted.
+    // Before 0.1.0 places were added at the end, and the last counted.
     let said = text.split_inclusive('\n').rfind(is_of_this);
     let others = text.split_inclusive('\n').filter(|line| !is_of_this(line));
     (said != Some(&line)).then(|| others.chain([line.as_str()]).collect())
