@@ -52,6 +52,10 @@ import os, sys, time
 os.environ["HDF5_USE_FILE_LOCKING"] = "TRUE"
 import h5py
 path, node, count, refused = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), 0
+# Both have begun: to start takes one of them longer than the other needs for all its rows.
+open(f"{path}.{node}", "w").close()
+while not os.path.exists(f"{path}.{1 - node}"):
+    time.sleep(0.002)
 done = 0
 while done < count:
     try:
