@@ -22,7 +22,7 @@ pub fn bug(code: ErrorCode, message: impl Into<String>) -> ApiError {
     )
 }
 
-/// An error and all its causes in one line, for a message: `read /a: No such file or directory (os error 2)`.
+/// An error and all its causes in one line, for a message: `read /a: No such file or directory`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
@@ -30,9 +30,9 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         line = format!("{line}: {error}");
         cause = error.source();
     }
-    line
+    wire::without_numbers(&line)
 }
 
 fn error(blame: Blame, code: ErrorCode, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
-    ApiError { code, blame, message: message.into(), advice: advice.into() }
+    ApiError { code, blame, message: wire::without_numbers(&message.into()), advice: advice.into() }
 }

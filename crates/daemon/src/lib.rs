@@ -1,9 +1,10 @@
 //! What the process of each service shares: how it begins, logging, starting other processes, locks that one process
-//! holds, signals, configuration files, errors that people read, and calls of other services.
+//! holds, signals, configuration files and their checks, errors that people read, and calls of other services.
 //!
 //! **Invariant:** nothing here knows what a session, an instance or a fragment is, and nothing listens.
 
 pub mod begin;
+pub mod check;
 pub mod client;
 pub mod config;
 pub mod descriptors;

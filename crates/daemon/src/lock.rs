@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// How often a lock is tried that is to be free soon.
+const PERIOD: Duration = Duration::from_millis(10);
+
 /// Holds the lock until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
@@ -18,8 +21,24 @@ pub struct FolderLock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds it.
-    #[error("{path} is held by process {holder}: two processes cannot use one folder")]
+    #[error(
+        "{path} is held by {}: two processes cannot use one folder; {}",
+        who(.path, .holder),
+        advice(.path, .holder)
+    )]
     Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What the holder wrote into it.
+        holder: String,
+    },
+    /// It was killed, and is still there.
+    #[error(
+        "{path} is still held by {}, which was killed: it waits in the kernel; end what it waits for (`cat \
+         /proc/{holder}/stack` says more), as a file system that does not answer, or restart this machine",
+        who(.path, .holder)
+    )]
+    Survives {
         /// The lock file.
         path: PathBuf,
         /// What the holder wrote into it.
@@ -66,27 +85,81 @@ pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
     Ok(FolderLock { _file: file })
 }
 
+/// The same; a holder is waited for as long as `patience`. One that was killed holds it until the kernel has taken down
+/// what it had, which may be much memory, or has finished a write to a slow disk.
+///
+/// # Errors
+/// [`LockError::Held`] after that.
+pub fn exclusive_within(path: &Path, patience: Duration) -> Result<FolderLock, LockError> {
+    let mut is_told = false;
+    retry(path, patience, |holder| {
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::info!(
+                "wait for {}, which holds {}: it may be ending",
+                who(path, holder),
+                path.display()
+            );
+        }
+    })
+}
+
 /// Takes the lock `path` from whoever has it: the holder is killed. For work that a successor takes over from a
 /// predecessor of whom nobody knows whether it has ended.
 ///
 /// # Errors
-/// [`LockError::Held`] when the holder has not gone after ten seconds.
+/// [`LockError::Survives`] when the holder has not gone after ten seconds.
 pub fn take_over(path: &Path) -> Result<FolderLock, LockError> {
-    let give_up = Instant::now() + Duration::from_secs(10);
-    loop {
-        let held = match exclusive(path) {
-            Err(LockError::Held { path, holder }) if Instant::now() < give_up => (path, holder),
-            other => return other,
-        };
+    let taken = retry(path, Duration::from_secs(10), |holder| {
         // While the lock is held its holder lives, so the number is its own; a holder that has just come has not
         // written it yet.
-        if let Some(holder) = held.1.parse().ok().and_then(Pid::from_raw) {
-            tracing::warn!(path = %held.0.display(), holder = held.1, "end the predecessor");
+        if let Some(process) = holder.parse().ok().and_then(Pid::from_raw) {
+            tracing::warn!(path = %path.display(), holder, "end the predecessor");
             // It may have ended by itself in this moment.
-            let _ended = kill_process(holder, Signal::KILL);
+            let _ended = kill_process(process, Signal::KILL);
         }
-        std::thread::sleep(Duration::from_millis(10));
+    });
+    taken.map_err(|error| match error {
+        LockError::Held { path, holder } => LockError::Survives { path, holder },
+        other => other,
+    })
+}
+
+/// Tries as long as `patience`; `held` is told each time what the holder wrote.
+fn retry(path: &Path, patience: Duration, mut held: impl FnMut(&str)) -> Result<FolderLock, LockError> {
+    let give_up = Instant::now() + patience;
+    loop {
+        match exclusive(path) {
+            Err(LockError::Held { holder, .. }) if Instant::now() < give_up => held(&holder),
+            other => return other,
+        }
+        std::thread::sleep(PERIOD);
     }
+}
+
+/// Who wrote `holder` into the lock file `path`.
+fn who(path: &Path, holder: &str) -> String {
+    if holder.parse::<u32>().is_err() {
+        return "another process, which has not written its number yet".to_owned();
+    }
+    match std::fs::read_to_string(format!("/proc/{holder}/comm")) {
+        Ok(name) if has_open(path, holder) => format!("process {holder} ({})", name.trim().escape_debug()),
+        _ => format!("process {holder}, by its own numbering"),
+    }
+}
+
+fn advice(path: &Path, holder: &str) -> String {
+    if has_open(path, holder) {
+        format!("if it is not to go on, end it (`kill {holder}`), then try again")
+    } else {
+        "if it is not to go on, end it (it may be in a container), then try again".to_owned()
+    }
+}
+
+/// Whether the process of that number here has the lock file open: in a container it has another number.
+fn has_open(path: &Path, holder: &str) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    let open = std::fs::read_dir(format!("/proc/{holder}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file == path)
 }
 
 #[cfg(test)]

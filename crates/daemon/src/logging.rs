@@ -16,7 +16,8 @@ const TAIL_BYTES: u64 = 64 << 10;
 ///
 /// A second call in one process changes nothing.
 pub fn init() {
-    let level = level(std::env::var(LEVEL_VARIABLE).ok().as_deref());
+    let wanted = std::env::var(LEVEL_VARIABLE).ok();
+    let level = level(wanted.as_deref()).unwrap_or(Level::INFO);
     // An error here means that a subscriber is installed already: the lines go there.
     let _ = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -26,6 +27,21 @@ pub fn init() {
         // It would be told on standard error, too, whose failure is a panic: a full disk must not end our threads.
         .log_internal_errors(false)
         .try_init();
+    if let Some(remark) = unknown_level() {
+        tracing::warn!("{remark}");
+    }
+}
+
+/// What is to be said where `FOREBAY_LOG` has no level.
+pub fn unknown_level() -> Option<String> {
+    let wanted = std::env::var_os(LEVEL_VARIABLE)?;
+    let is_level = wanted.to_str().is_some_and(|wanted| level(Some(wanted)).is_some());
+    (!is_level).then(|| {
+        format!(
+            "{LEVEL_VARIABLE}={} is no level (error, warn, info, debug); info is logged",
+            wanted.display()
+        )
+    })
 }
 
 /// What a process that has ended said last, from its log, without time and level; `None` if that was nothing, or
@@ -68,12 +84,14 @@ fn error_of_main(text: &str) -> Option<String> {
     Some(said.join(": "))
 }
 
-fn level(wanted: Option<&str>) -> Level {
+/// `None`: it is no level.
+fn level(wanted: Option<&str>) -> Option<Level> {
     match wanted {
-        Some("error") => Level::ERROR,
-        Some("warn") => Level::WARN,
-        Some("debug") => Level::DEBUG,
-        _ => Level::INFO,
+        Some("error") => Some(Level::ERROR),
+        Some("warn") => Some(Level::WARN),
+        Some("debug") => Some(Level::DEBUG),
+        None | Some("" | "info") => Some(Level::INFO),
+        Some(_) => None,
     }
 }
 
@@ -83,9 +101,9 @@ mod tests {
 
     #[test]
     fn the_level_is_info_unless_a_known_one_is_named() {
-        assert_eq!(level(None), Level::INFO);
-        assert_eq!(level(Some("warn")), Level::WARN);
-        assert_eq!(level(Some("loud")), Level::INFO);
+        assert_eq!(level(None), Some(Level::INFO));
+        assert_eq!(level(Some("warn")), Some(Level::WARN));
+        assert_eq!(level(Some("loud")), None);
     }
 
     #[test]

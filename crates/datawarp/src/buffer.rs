@@ -8,7 +8,7 @@ use api::mounted::Mounted;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::control::{Place, StageCounts, StageQuery, StageScope};
+use wire::control::{PAIRS_MAX, Place, StageCounts, StageQuery, StageScope};
 
 use crate::error::Error;
 
@@ -114,12 +114,69 @@ pub fn post_and_tell<B: Serialize, R: DeserializeOwned>(what: &str, body: &B) ->
     Ok(Control::of_program(RESTART, REPLY).post_and_tell(&format!("/v1/stages{what}"), body)?)
 }
 
-/// Counts stages.
+/// Counts stages, also of what was removed since.
 ///
 /// # Errors
 /// As [`post`].
 pub fn count(place: Place, scope: StageScope) -> Result<StageCounts, Error> {
     post("/query", &StageQuery { place, scope, wait_ms: 0 })
+}
+
+/// Counts stages, of those that are complete only what is there: a file that was removed since is at no destination
+/// here, and its stage is history.
+///
+/// # Errors
+/// As [`post`], and what the buffer cannot be looked at with.
+pub fn count_existing(mounted: &Mounted, scope: &StageScope) -> Result<StageCounts, Error> {
+    let mut counts = count(mounted.place(), scope.clone())?;
+    if counts.complete == 0 {
+        return Ok(counts);
+    }
+    let (mut there, mut complete) = (existing(mounted, scope)?.into_iter().peekable(), 0);
+    while there.peek().is_some() && complete < counts.complete {
+        complete += known(mounted, there.by_ref().take(PAIRS_MAX).collect())?;
+    }
+    if let (StageScope::Directory(folder), 0) = (scope, complete) {
+        // Who waits for a folder to be complete sees it also of one with no file in it.
+        complete = known(mounted, vec![folder.clone()])?;
+    }
+    counts.complete = counts.complete.min(complete);
+    Ok(counts)
+}
+
+/// How many of these paths were staged. Of a folder that is being copied some are complete, and nobody says which.
+fn known(mounted: &Mounted, paths: Vec<String>) -> Result<u64, Error> {
+    let counts = count(mounted.place(), StageScope::Files(paths))?;
+    Ok(counts.complete + counts.pending + counts.failed)
+}
+
+/// The paths in the buffer of the files that `scope` names and that are there.
+fn existing(mounted: &Mounted, scope: &StageScope) -> Result<Vec<String>, Error> {
+    let root = &mounted.mountpoint;
+    let (mut found, mut folders) = match scope {
+        StageScope::Directory(path) => (vec![], vec![path.clone()]),
+        StageScope::Files(paths) => {
+            (paths.iter().filter(|path| !is_gone(&root.join(path))).cloned().collect(), vec![])
+        }
+        StageScope::Ids(_) | StageScope::All => (vec![], vec![String::new()]),
+    };
+    while let Some(folder) = folders.pop() {
+        let entries = match root.join(&folder).read_dir() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            // Nothing else was asked for: control's requests are JSON.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            match entry.file_type()?.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Counts stages when none is under way any more.

@@ -2,23 +2,24 @@
 
 use std::ffi::{c_char, c_int};
 
+use api::mounted::Mounted;
 use rustix::io::Errno;
-use wire::control::{Change, Place, StageCounts, StageScope};
+use wire::control::{Change, StageCounts, StageScope};
 
-use crate::buffer::{InBuffer, count, settled};
+use crate::buffer::{InBuffer, count_existing, settled};
 use crate::error::Error;
 use crate::foreign::{give, path, paths, result};
 use crate::staging::alter;
 
 /// What a function is about.
-type Subject = (Place, StageScope);
+type Subject = (Mounted, StageScope);
 
 /// # Safety
 /// A C string, or NULL.
 unsafe fn file(text: *const c_char) -> Result<Subject, Error> {
     // SAFETY: the caller's promise.
     let found = InBuffer::find(&unsafe { path(text) }?)?;
-    Ok((found.mounted.place(), StageScope::Files(vec![found.path])))
+    Ok((found.mounted, StageScope::Files(vec![found.path])))
 }
 
 /// # Safety
@@ -26,7 +27,7 @@ unsafe fn file(text: *const c_char) -> Result<Subject, Error> {
 unsafe fn directory(text: *const c_char) -> Result<Subject, Error> {
     // SAFETY: the caller's promise.
     let found = InBuffer::find(&unsafe { path(text) }?)?;
-    Ok((found.mounted.place(), StageScope::Directory(found.path)))
+    Ok((found.mounted, StageScope::Directory(found.path)))
 }
 
 /// # Safety
@@ -34,7 +35,7 @@ unsafe fn directory(text: *const c_char) -> Result<Subject, Error> {
 unsafe fn list(texts: *const *const c_char) -> Result<Subject, Error> {
     // SAFETY: the caller's promise.
     let (mounted, files) = InBuffer::of_list(&unsafe { paths(texts) }?, InBuffer::find)?;
-    Ok((mounted.place(), StageScope::Files(files)))
+    Ok((mounted, StageScope::Files(files)))
 }
 
 /// Counts, into places that may be NULL.
@@ -42,8 +43,8 @@ unsafe fn list(texts: *const *const c_char) -> Result<Subject, Error> {
 /// # Safety
 /// Each of `places` is NULL or a place for an int.
 unsafe fn query(subject: Result<Subject, Error>, places: [*mut c_int; 4]) -> Result<(), Error> {
-    let (place, scope) = subject?;
-    let StageCounts { complete, pending, deferred, failed, .. } = count(place, scope)?;
+    let (mounted, scope) = subject?;
+    let StageCounts { complete, pending, deferred, failed, .. } = count_existing(&mounted, &scope)?;
     for (place, number) in places.into_iter().zip([complete, pending, deferred, failed]) {
         // SAFETY: the caller's promise.
         unsafe { give(place, number) };
@@ -52,8 +53,8 @@ unsafe fn query(subject: Result<Subject, Error>, places: [*mut c_int; 4]) -> Res
 }
 
 fn wait(subject: Result<Subject, Error>) -> Result<(), Error> {
-    let (place, scope) = subject?;
-    let counts = settled(&place, &scope)?;
+    let (mounted, scope) = subject?;
+    let counts = settled(&mounted.place(), &scope)?;
     match counts {
         counts if counts.is_empty() => Err(Errno::INVAL.into()),
         StageCounts { failed: 1.., errno: 1.., .. } => Err(Errno::from_raw_os_error(counts.errno).into()),
@@ -65,8 +66,8 @@ fn wait(subject: Result<Subject, Error>) -> Result<(), Error> {
 }
 
 fn terminate(subject: Result<Subject, Error>) -> Result<(), Error> {
-    let (place, scope) = subject?;
-    alter(place, scope, Change::Terminate)
+    let (mounted, scope) = subject?;
+    alter(mounted.place(), scope, Change::Terminate)
 }
 
 /// Counts the stages of a file.

@@ -3,13 +3,17 @@
 //! **Invariant:** no component of a name below the folder is followed through a symbolic link, whoever puts one there
 //! and when, and what is done is done from the last one's descriptor.
 
+mod held;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
+
+pub use self::held::Folders;
 
 /// A descriptor that stands for a folder only: nothing is read by it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -40,10 +44,11 @@ pub struct Place {
     pub name: OsString,
 }
 
-/// The descriptor of a root.
-enum Top<'a> {
-    Held(BorrowedFd<'a>),
-    Opened(OwnedFd),
+/// The way to a name: from a descriptor, or from `/` through `above`, and then through `rest`.
+struct Way<'a> {
+    from: Option<BorrowedFd<'a>>,
+    above: &'a Path,
+    rest: &'a Path,
 }
 
 impl Place {
@@ -142,8 +147,8 @@ impl Root {
     /// NOTDIR where a component above the last is a symbolic link or a file; LOOP where the last is a link, unless
     /// `flags` are such that it is opened itself; XDEV for a path with `..`.
     pub fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        let (top, rest) = self.rooted(path)?;
-        open_below(top.as_fd(), rest, flags, mode)
+        let way = self.way(path);
+        way.open(way.rest, flags, mode)
     }
 
     /// The place of `path`.
@@ -151,13 +156,12 @@ impl Root {
     /// # Errors
     /// As of [`Root::open`].
     pub fn reach(&self, path: &Path) -> Result<Place> {
-        let (top, rest) = self.rooted(path)?;
-        let (above, name) = match (rest.parent(), rest.file_name()) {
+        let way = self.way(path);
+        let (above, name) = match (way.rest.parent(), way.rest.file_name()) {
             (Some(above), Some(name)) => (above, name),
-            _ => (rest, OsStr::new(".")),
+            _ => (way.rest, OsStr::new(".")),
         };
-        let folder = open_below(top.as_fd(), above, FOLDER, Mode::empty())?;
-        Ok(Place { folder, name: name.to_owned() })
+        Ok(Place { folder: way.open(above, FOLDER, Mode::empty())?, name: name.to_owned() })
     }
 
     /// The place of the folder `path` itself, which is no symbolic link.
@@ -170,15 +174,15 @@ impl Root {
 
     /// The first component on the way to `path` that is no folder, if there is one.
     pub fn obstacle(&self, path: &Path) -> Option<PathBuf> {
-        let (top, rest) = self.rooted(path).ok()?;
-        let mut folder = step(top.as_fd(), OsStr::new(".")).ok()?;
+        let way = self.way(path);
+        let mut folder = way.open(Path::new(""), FOLDER, Mode::empty()).ok()?;
         let is_elsewhere = path.is_absolute() && !path.starts_with(&self.path);
-        let mut way = if is_elsewhere { PathBuf::from(SYSTEM) } else { self.path.clone() };
-        for component in rest.parent()?.components() {
-            way.push(component);
+        let mut so_far = if is_elsewhere { PathBuf::from(SYSTEM) } else { self.path.clone() };
+        for component in way.rest.parent()?.components() {
+            so_far.push(component);
             match step(folder.as_fd(), component.as_os_str()) {
                 Ok(next) => folder = next,
-                Err(Errno::NOTDIR) => return Some(way),
+                Err(Errno::NOTDIR) => return Some(so_far),
                 Err(_) => return None,
             }
         }
@@ -190,9 +194,9 @@ impl Root {
     /// # Errors
     /// Of the file system; NOTDIR where something else has the name of one of them.
     pub fn make_folders(&self, path: &Path) -> Result<()> {
-        let (top, rest) = self.rooted(path)?;
-        let mut folder = step(top.as_fd(), OsStr::new("."))?;
-        for component in rest.components() {
+        let way = self.way(path);
+        let mut folder = way.open(Path::new(""), FOLDER, Mode::empty())?;
+        for component in way.rest.components() {
             match rustix::fs::mkdirat(&folder, component.as_os_str(), Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => folder = step(folder.as_fd(), component.as_os_str())?,
                 Err(errno) => return Err(errno),
@@ -201,45 +205,66 @@ impl Root {
         Ok(())
     }
 
-    fn top(&self) -> Result<Top<'_>> {
-        let path = match &self.folder {
-            Folder::Held(held) => return Ok(Top::Held(held.as_fd())),
-            Folder::At(path) => path,
+    fn top(&self) -> Result<OwnedFd> {
+        self.way(&self.path).open(Path::new(""), FOLDER, Mode::empty())
+    }
+
+    fn way<'a>(&'a self, path: &'a Path) -> Way<'a> {
+        let (from, above) = match &self.folder {
+            Folder::Held(held) => (Some(held.as_fd()), Path::new("")),
+            Folder::At(path) => (None, &**path),
         };
-        let system = rustix::fs::open(SYSTEM, FOLDER, Mode::empty())?;
-        let rest = path.strip_prefix(SYSTEM).unwrap_or(path);
-        open_below(system.as_fd(), rest, FOLDER, Mode::empty()).map(Top::Opened)
-    }
-
-    fn rooted<'a>(&self, path: &'a Path) -> Result<(Top<'_>, &'a Path)> {
         match (path.strip_prefix(&self.path), path.strip_prefix(SYSTEM)) {
-            (Ok(rest), _) => Ok((self.top()?, rest)),
-            (Err(_), Ok(rest)) => Ok((Top::Opened(rustix::fs::open(SYSTEM, FOLDER, Mode::empty())?), rest)),
-            (Err(_), Err(_)) => Ok((self.top()?, path)),
+            (Ok(rest), _) => Way { from, above, rest },
+            (Err(_), Ok(rest)) => Way { from: None, above: Path::new(""), rest },
+            (Err(_), Err(_)) => Way { from, above, rest: path },
         }
     }
 }
 
-impl AsFd for Top<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Top::Held(held) => held.as_fd(),
-            Top::Opened(opened) => opened.as_fd(),
-        }
+impl Way<'_> {
+    /// Opens what is at `rest`, in one call of the kernel.
+    fn open(&self, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let Some(from) = self.from else {
+            let above = Path::new(SYSTEM).join(self.above);
+            // Not with a slash at the end: that would follow a link.
+            let whole = if rest.as_os_str().is_empty() { above } else { above.join(rest) };
+            return open_whole(&whole, flags, mode);
+        };
+        open_below(from, rest, flags, mode)
     }
 }
 
-/// Opens what is below `top`, in one call of the kernel.
+/// Opens what is below `top`.
 fn open_below(top: BorrowedFd<'_>, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-    if rest.components().any(|component| component == Component::ParentDir) {
-        return Err(Errno::XDEV);
-    }
     let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
     let strictly = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    match openat2(top, rest, flags | OFlags::CLOEXEC, mode, strictly) {
+    open_strictly(top, rest, (flags, mode), strictly, || open_by_steps(top, rest, flags, mode))
+}
+
+/// Opens what is at a path from `/`.
+fn open_whole(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    // Without `..` and links everything is beneath `/`.
+    open_strictly(CWD, path, (flags, mode), ResolveFlags::NO_SYMLINKS, || {
+        let system = rustix::fs::open(SYSTEM, FOLDER, Mode::empty())?;
+        open_by_steps(system.as_fd(), path.strip_prefix(SYSTEM).unwrap_or(path), flags, mode)
+    })
+}
+
+fn open_strictly(
+    top: BorrowedFd<'_>,
+    path: &Path,
+    (flags, mode): (OFlags, Mode),
+    strictly: ResolveFlags,
+    by_steps: impl FnOnce() -> Result<OwnedFd>,
+) -> Result<OwnedFd> {
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(Errno::XDEV);
+    }
+    match openat2(top, path, flags | OFlags::CLOEXEC, mode, strictly) {
         // Before Linux 5.6, and in containers that forbid what they do not know. Which component is the link is to be
         // known, too.
-        Err(Errno::NOSYS | Errno::PERM | Errno::LOOP) => open_by_steps(top, rest, flags, mode),
+        Err(Errno::NOSYS | Errno::PERM | Errno::LOOP) => by_steps(),
         opened => opened,
     }
 }

@@ -20,6 +20,13 @@ const FORMAT: &str = "format";
 const SUM: &str = "crc32c";
 const CONTENT: &str = "content";
 
+/// Of the specifications and notes that a node keeps, and that its mounts and stages read.
+pub const OF_NODES: u32 = 1;
+
+/// What helps where a newer Forebay wrote a file, whichever it is. Whoever says it adds what is to be started or
+/// repeated then.
+pub const UPGRADE: &str = "install the Forebay that wrote it, or a newer one";
+
 /// Why a file is not understood.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
@@ -49,8 +56,25 @@ pub enum FormatError {
 
 impl From<FormatError> for io::Error {
     fn from(error: FormatError) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        io::Error::new(error.kind(), error.to_string())
     }
+}
+
+impl FormatError {
+    /// Of an [`io::Error`] for it: whoever adds the file's name to the message keeps the kind, and with it
+    /// [`is_newer`].
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            FormatError::Newer { .. } => io::ErrorKind::Unsupported,
+            FormatError::Sum { .. } | FormatError::Damaged(_) => io::ErrorKind::InvalidData,
+        }
+    }
+}
+
+/// Whether a file was not understood because a newer Forebay wrote it: then [`UPGRADE`] helps, and nothing else. No
+/// error of the kernel is taken for one.
+pub fn is_newer(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported && error.raw_os_error().is_none() && error.get_ref().is_some()
 }
 
 /// The text of `value` in this format.
@@ -113,6 +137,10 @@ mod tests {
         assert_eq!(decode::<BTreeMap<String, u64>>(&text, 3).unwrap(), value, "an older one is read");
         let newer = decode::<BTreeMap<String, u64>>(&text, 1).unwrap_err().to_string();
         assert!(newer.contains("format 2") && newer.contains("up to 1"), "{newer}");
+        let newer = io::Error::from(decode::<BTreeMap<String, u64>>(&text, 1).unwrap_err());
+        assert!(is_newer(&io::Error::new(newer.kind(), format!("read a.json: {newer}"))));
+        assert!(!is_newer(&io::Error::from_raw_os_error(95)), "EOPNOTSUPP is the kernel's");
+        assert!(!is_newer(&decode::<u32>(b"{", 1).unwrap_err().into()));
         assert_eq!(decode::<BTreeMap<String, u64>>(b"{\"a\":7}", 1).unwrap()["a"], 7);
         assert!(matches!(decode::<u32>(b"{", 1), Err(FormatError::Damaged(_))));
         assert_eq!(decode::<Vec<u32>>(&encode(&[1], 1).unwrap(), 1).unwrap(), [1]);

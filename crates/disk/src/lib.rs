@@ -10,6 +10,7 @@
 //!
 //! **Invariant:** an error other than "there is nothing" is never taken for it: who cannot look does not know.
 
+pub mod aligned;
 pub mod below;
 mod folders;
 pub mod format;

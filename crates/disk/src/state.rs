@@ -57,6 +57,14 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
     if uid == own { Ok(found) } else { Err(StateError::Foreign { path: found, uid, own }) }
 }
 
+/// The same, where it is there and this user's: nothing is made.
+pub fn existing(dir: Option<PathBuf>) -> Option<PathBuf> {
+    let path = dir.or_else(|| default(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")))?;
+    let found = path.canonicalize().ok()?;
+    let is_ours = found.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
+    is_ours.then_some(found)
+}
+
 /// Keeps everybody else out of a state folder that may have been there before, as where flash is mounted: images, logs
 /// and journals are in it.
 ///

@@ -35,8 +35,10 @@ mod hints;
 mod instance;
 mod lines;
 mod list;
+mod mistake;
 mod options;
 mod paths;
+mod shell;
 mod stage;
 mod unsupported;
 mod values;
@@ -46,11 +48,11 @@ pub use buffer_path::parse_buffer_path;
 pub use hints::hints;
 pub use instance::namespaces;
 pub use list::{ListEntry, ListLineError, parse_list_line};
+pub use mistake::{ScriptError, ScriptErrors};
 pub use unsupported::unsupported;
 
 use crate::phase::{AccessMode, Direction, Redundancy, StageKind};
-use crate::symbols::Symbols;
-use crate::{Token, buffer::BufferRef};
+use crate::{Token, buffer::BufferRef, symbols::Symbols};
 use lines::{Family, Item, Statement, Word};
 use options::closest;
 
@@ -195,8 +197,8 @@ pub struct CreatePersistent {
 }
 
 impl CreatePersistent {
-    /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's
-    /// own.
+    /// The modifier of an access mode that says whether other users' jobs may use a buffer:
+    /// `access_mode=striped(shared=no)`. Forebay's own.
     pub const SHARED: &str = "shared";
 
     /// The modifier that says on how many nodes the bytes of its files are to be:
@@ -211,10 +213,10 @@ impl CreatePersistent {
         values::redundancy(value).ok()
     }
 
-    /// Whether every user's jobs may use it.
-    pub fn is_shared(&self) -> bool {
+    /// Whether every user's jobs may use it; `None` where the script leaves it to the site.
+    pub fn shared(&self) -> Option<bool> {
         let mut modifiers = self.access_modes.iter().flat_map(|request| &request.modifiers);
-        modifiers.any(|(name, value)| name == Self::SHARED && value == "yes")
+        modifiers.find(|(name, _)| name == Self::SHARED).map(|(_, value)| value == "yes")
     }
 }
 
@@ -251,39 +253,17 @@ pub struct BufferRoot {
     pub access_mode: AccessMode,
 }
 
-/// One mistake in a script. Displays as `line 3, column 12: what is wrong; what was expected`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {message}")]
-pub struct ScriptError {
-    /// The line, from 1.
-    pub line: u32,
-    /// The column, from 1, counted in characters.
-    pub column: u32,
-    /// What is wrong and what was expected; one line.
-    pub message: String,
-}
-
-/// The mistakes in a script, in its order, up to some thousands; at least one. Displays one a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptErrors(pub Vec<ScriptError>);
-
-impl std::error::Error for ScriptErrors {}
-
-impl std::fmt::Display for ScriptErrors {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            let newline = if index == 0 { "" } else { "\n" };
-            write!(f, "{newline}{error}")?;
-        }
-        Ok(())
-    }
-}
-
 /// Reads the directives of a script; one without directives gives an empty list.
 ///
 /// # Errors
 /// Every mistake of the script, in its order: see [`ScriptErrors`].
 pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
+    let (script, errors) = understood(text, symbols);
+    if errors.is_empty() { Ok(script) } else { Err(ScriptErrors(errors)) }
+}
+
+/// The directives of a script that are well written, also where others are not, and every mistake, in its order.
+pub fn understood(text: &str, symbols: &Symbols) -> (Script, Vec<ScriptError>) {
     let mut errors = Vec::new();
     let mut script = Script::default();
     let statements = lines::statements(text, symbols, &mut errors);
@@ -300,11 +280,8 @@ pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
     if instances_known {
         errors.extend(check::stages_have_an_instance(&script));
     }
-    if errors.is_empty() {
-        return Ok(script);
-    }
     errors.sort_by_key(|error| (error.line, error.column));
-    Err(ScriptErrors(errors))
+    (script, errors)
 }
 
 /// Reads one statement; `None` where it has mistakes, which are added to `errors`.

@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod directive;
+pub mod file_pattern;
 mod fragment_index;
 mod ino;
 pub mod kernel;

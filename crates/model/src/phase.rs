@@ -52,32 +52,37 @@ pub enum Function {
 }
 
 /// Which way a stage copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the PFS into the buffer.
+    #[default]
     In,
     /// From the buffer to the PFS.
     Out,
 }
 
 /// What a stage's source names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
     /// One file.
+    #[default]
     File,
     /// The contents of one directory, recursively.
     Directory,
     /// A text file of `source destination` lines.
     List,
+    /// One file or the contents of one directory: what is found when it is staged.
+    Any,
 }
 
 /// The state of one stage, as DataWarp's users know them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageState {
     /// Accepted, not started.
+    #[default]
     Pending,
     /// Copying.
     Active,

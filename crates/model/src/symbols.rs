@@ -10,10 +10,14 @@
 //! | `%j` | job id |
 //! | `%u` | user name |
 //! | `%x` | job name |
+//! | `%20` to `%7E` | the character with this number, as in a URL: `%20` is a space in a name |
 //! | `\\` | nothing; ends the replacement for the rest of the line |
 //!
-//! Source: Slurm's `doc/html/burst_buffer.shtml`. Slurm leaves an unknown symbol as it is; here it is an error, since
-//! a path with a forgotten `%` in it is staged to the wrong place only after hours in the queue.
+//! Source: Slurm's `doc/html/burst_buffer.shtml`; the characters by number are Forebay's own. Slurm leaves an unknown
+//! symbol as it is, so these reach us; here it is an error, since a path with a forgotten `%` in it is staged to the
+//! wrong place only after hours in the queue.
+
+use std::borrow::Cow;
 
 /// What the symbols stand for in one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +50,7 @@ pub struct Char {
 /// A `%` that stands for nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown symbol `%{}`; known are %A %a %b %d %j %u %x, and %% is a percent sign",
+    "unknown symbol `%{}`; known are %A %a %b %d %j %u %x, %20 for a space, and %% for a percent sign",
     symbol.map(String::from).unwrap_or_default()
 )]
 pub struct SymbolError {
@@ -69,9 +73,9 @@ impl Symbols {
                     rest.next();
                     stopped = true;
                 }
-                ('%', symbol) if !stopped => match symbol.and_then(|symbol| self.value(symbol)) {
-                    Some(value) => {
-                        rest.next();
+                ('%', symbol) if !stopped => match self.replacement(rest.clone().map(|(_, ch)| ch)) {
+                    Some((length, value)) => {
+                        rest.nth(length - 1);
                         expanded.extend(value.chars().map(|ch| Char { ch, index, from_symbol: true }));
                     }
                     None => {
@@ -83,6 +87,16 @@ impl Symbols {
             }
         }
         expanded
+    }
+
+    /// What a symbol stands for that goes on after its `%` with the first characters of `rest`, and how many of them.
+    fn replacement(&self, mut rest: impl Iterator<Item = char>) -> Option<(usize, Cow<'_, str>)> {
+        let first = rest.next()?;
+        if let Some(value) = self.value(first) {
+            return Some((1, value.into()));
+        }
+        let ch = numbered(first, rest.next()?)?;
+        Some((2, ch.to_string().into()))
     }
 
     /// What `%symbol` stands for.
@@ -104,9 +118,80 @@ impl Symbols {
     }
 }
 
+/// The character with this number, two hexadecimal digits: printable ASCII alone, as the rest can be typed or not seen.
+fn numbered(high: char, low: char) -> Option<char> {
+    let number = high.to_digit(16)? * 16 + low.to_digit(16)?;
+    char::from_u32(number).filter(|ch| matches!(ch, ' '..='~'))
+}
+
+/// `text` as a directive has it in the value of an option: what would end the value, or mean something else there, by
+/// its number.
+pub fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for ch in text.chars() {
+        match ch {
+            ' ' | '%' | '\\' | '#' => encoded.push_str(&format!("%{:02X}", u32::from(ch))),
+            _ => encoded.push(ch),
+        }
+    }
+    encoded
+}
+
+/// The text of a script for one task of an array: `%A`, `%a` and `%b` of its directives replaced, as Slurm does before
+/// it hands a script on. The other symbols stay.
+pub fn for_array_task(text: &str, array_job_id: &str, task: u32) -> String {
+    let task = Symbols {
+        array_job_id: array_job_id.to_owned(),
+        array_task_id: task.to_string(),
+        ..Symbols::default()
+    };
+    let is_directive = |line: &str| line.starts_with("#DW") || line.starts_with("#BB");
+    let lines = text.split_inclusive('\n');
+    lines.map(|line| if is_directive(line) { task.expand_array(line) } else { line.to_owned() }).collect()
+}
+
+impl Symbols {
+    fn expand_array(&self, line: &str) -> String {
+        let (body, unchanged) = line.split_at(line.find(r"\\").unwrap_or(line.len()));
+        let mut expanded = String::with_capacity(line.len());
+        let mut rest = body.chars();
+        while let Some(ch) = rest.next() {
+            let symbol = if ch == '%' { rest.next() } else { None };
+            match symbol {
+                Some('A' | 'a' | 'b') => expanded.extend(symbol.and_then(|symbol| self.value(symbol))),
+                _ => expanded.extend([Some(ch), symbol].into_iter().flatten()),
+            }
+        }
+        expanded + unchanged
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_character_by_its_number_is_one_of_a_name() {
+        assert_eq!(expand("/a%20b%2Fc%25d%7e"), ("/a b/c%d~".into(), vec![]));
+        for (line, symbol) in
+            [("%1F", '1'), ("%80", '8'), ("%7F", '7'), ("%2", '2'), ("%2 x", '2'), ("%2g", '2')]
+        {
+            assert_eq!(
+                expand(line),
+                (line.into(), vec![SymbolError { index: 0, symbol: Some(symbol) }]),
+                "{line}"
+            );
+        }
+        let name = r"/my data/100%d \\ #1";
+        assert_eq!(expand(&encoded(name)).0, name);
+    }
+
+    #[test]
+    fn a_script_for_a_task_of_an_array_differs_in_its_directives_alone() {
+        let text = "#!/bin/sh\n#SBATCH -o %A\n#DW %A_%a.%b/%%a/%j \\\\ %a\n#BB %a\necho %a";
+        let expected = "#!/bin/sh\n#SBATCH -o %A\n#DW 70_12.2/%%a/%j \\\\ %a\n#BB 12\necho %a";
+        assert_eq!(for_array_task(text, "70", 12), expected);
+    }
 
     fn expand(line: &str) -> (String, Vec<SymbolError>) {
         let symbols = Symbols {

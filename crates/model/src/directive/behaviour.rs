@@ -6,6 +6,9 @@ use super::options::Options;
 use super::values::{coherence, drain, redundancy};
 use crate::phase::{Coherence, Drain, Redundancy};
 
+/// Their names.
+pub(super) const OPTIONS: [&str; 3] = ["coherence", "drain", "redundancy"];
+
 /// What a buffer promises. Databases have it as JSON: an option that lacks there was not known yet, and one that is not
 /// known here is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

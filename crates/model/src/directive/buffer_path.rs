@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::paths::check_plain_path;
+use super::shell::check_plain_path;
 use super::{BufferPath, BufferRoot};
 use crate::Token;
 use crate::buffer::BufferRef;

@@ -1,7 +1,7 @@
 //! The directives that make, use or end an instance: jobdw, persistentdw, swap, create_persistent and
 //! destroy_persistent.
 
-use super::behaviour::behaviour;
+use super::behaviour::{self, behaviour};
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::check_pfs_path;
@@ -11,15 +11,20 @@ use crate::Token;
 use crate::phase::AccessMode;
 
 const JOBDW: Known = Known {
-    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence", "drain", "redundancy"],
+    options: &["type", "access_mode", "capacity", "pool", "pfs"],
+    kept: &behaviour::OPTIONS,
     rare: &hints::OPTIONS,
     plain: None,
 };
-const PERSISTENTDW: Known = Known { options: &["name"], rare: &[], plain: None };
-const SWAP: Known = Known { options: &["pool"], rare: &[], plain: Some("SIZE") };
-const CREATE: Known =
-    Known { options: &["name", "capacity", "access_mode", "type", "pool"], rare: &[], plain: None };
-const DESTROY: Known = Known { options: &["name"], rare: &[], plain: Some("hurry") };
+const PERSISTENTDW: Known = Known { options: &["name"], kept: &[], rare: &[], plain: None };
+const SWAP: Known = Known { options: &["pool"], kept: &[], rare: &[], plain: Some("SIZE") };
+const CREATE: Known = Known {
+    options: &["name", "capacity", "access_mode", "type", "pool"],
+    kept: &[],
+    rare: &[],
+    plain: None,
+};
+const DESTROY: Known = Known { options: &["name"], kept: &[], rare: &[], plain: Some("hurry") };
 
 /// A directive, unless the options note why not.
 type Read = (Option<Directive>, Options);

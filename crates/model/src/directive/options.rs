@@ -8,6 +8,8 @@ use crate::size;
 pub(super) struct Known {
     /// The names of its options.
     pub options: &'static [&'static str],
+    /// Those that are kept with the buffer as they are.
+    pub kept: &'static [&'static str],
     /// Names that are accepted too, but not offered in messages.
     pub rare: &'static [&'static str],
     /// Whether one word without `=` may follow the keyword, and what it is, as `SIZE`.
@@ -27,12 +29,12 @@ enum Previous<'a> {
 
 impl Known {
     fn has(&self, name: &str) -> bool {
-        self.options.contains(&name) || self.rare.contains(&name)
+        self.options.contains(&name) || self.kept.contains(&name) || self.rare.contains(&name)
     }
 
     /// What the directive takes, for messages: `SIZE, pool=`.
     fn offered(&self) -> String {
-        let options = self.options.iter().map(|option| format!("{option}="));
+        let options = self.options.iter().chain(self.kept).map(|option| format!("{option}="));
         self.plain.map(str::to_owned).into_iter().chain(options).collect::<Vec<_>>().join(", ")
     }
 }
@@ -182,7 +184,7 @@ impl Options {
     }
 
     fn add_unknown(&mut self, name: &Word, known: &Known) {
-        let guess = match closest(&name.text, &[known.options, known.rare].concat()) {
+        let guess = match closest(&name.text, &[known.options, known.kept, known.rare].concat()) {
             Some(guess) => {
                 self.meant.push(guess.to_owned());
                 format!("did you mean {guess}=?")

@@ -1,23 +1,7 @@
-//! What every path and name in a directive must be, whichever side it is on.
+//! What every path of the PFS in a directive must be.
 
 use super::parse_buffer_path;
-
-/// Refuses what a reader of shell scripts would expect to be replaced, but is not.
-pub(super) fn check_plain_path(path: &str) -> Result<(), String> {
-    if let Some(variable) = shell_variable(path) {
-        return Err(format!(
-            "`{variable}` looks like a shell variable, and directives do not see those; use an absolute path, or \
-             %d for the job's folder and %u for the user's name"
-        ));
-    }
-    if path.contains('*') {
-        return Err(format!(
-            "`{path}` has a wildcard, and directives have none; stage the directory with type=directory, or several \
-             files with type=list"
-        ));
-    }
-    Ok(())
-}
+use super::shell::check_plain_path;
 
 /// Refuses what is not an absolute path of the PFS.
 pub(super) fn check_pfs_path(path: &str) -> Result<(), String> {
@@ -45,19 +29,4 @@ pub(super) fn plain(path: &str) -> String {
     let is_folder = path.ends_with('/') || path.ends_with("/.");
     let slash = if is_folder && !parts.is_empty() { "/" } else { "" };
     format!("/{}{slash}", parts.join("/"))
-}
-
-/// The first `$NAME`, `${...` or `$(...`.
-fn shell_variable(text: &str) -> Option<&str> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices('$').find_map(|(at, _)| {
-        let rest = &text[at + 1..];
-        let length = match rest.chars().next()? {
-            '{' => rest.find('}').map_or(rest.len(), |end| end + 1),
-            '(' => rest.find(')').map_or(rest.len(), |end| end + 1),
-            c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
-            _ => return None,
-        };
-        Some(&text[at..=at + length])
-    })
 }

@@ -7,7 +7,7 @@ use super::values::stage_type;
 use super::{BufferPath, Directive, Stage, parse_buffer_path};
 use crate::phase::{Direction, StageKind};
 
-const STAGE: Known = Known { options: &["type", "source", "destination"], rare: &[], plain: None };
+const STAGE: Known = Known { options: &["type", "source", "destination"], kept: &[], rare: &[], plain: None };
 
 /// Reads the directive, unless the options note why not.
 pub(super) fn read(

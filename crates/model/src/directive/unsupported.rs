@@ -49,14 +49,16 @@ fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<Script
 /// What a job's buffer and a persistent one have in common.
 fn instance(located: &Located, kind: Option<InstanceType>, capacity: Capacity) -> Vec<ScriptError> {
     let mut errors = Vec::new();
-    let mut refuse = |option: &str, what: &str, instead: &str| {
-        errors.push(refusal(located, option, what, instead));
-    };
     if kind == Some(InstanceType::Cache) {
-        refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
+        let instead = "use type=scratch, with stage_in and stage_out for the files";
+        errors.push(refusal(located, "type", "type=cache", instead));
     }
     if let Capacity::Nodes(nodes) = capacity {
-        refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");
+        // Measured with Slurm 22.05: its plugin sets the highest bit of the number for the unit, then counts bytes.
+        // Until the job ends no other one gets a buffer, and what `real_size` says does not mend that.
+        let why =
+            format!("Slurm would count a capacity of {nodes} nodes as 8 EiB, and give no other job a buffer");
+        errors.push(located.error_at("capacity", format!("{why}; give it in bytes, as 10GiB")));
     }
     errors
 }

@@ -7,8 +7,12 @@ use crate::size;
 
 const TYPES: [(&str, InstanceType); 2] = [("scratch", InstanceType::Scratch), ("cache", InstanceType::Cache)];
 
-const STAGE_TYPES: [(&str, StageKind); 3] =
-    [("file", StageKind::File), ("directory", StageKind::Directory), ("list", StageKind::List)];
+const STAGE_TYPES: [(&str, StageKind); 4] = [
+    ("file", StageKind::File),
+    ("directory", StageKind::Directory),
+    ("list", StageKind::List),
+    ("any", StageKind::Any),
+];
 
 const MODES: [(&str, RequestedMode); 3] = [
     ("striped", RequestedMode::Striped),

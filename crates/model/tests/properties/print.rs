@@ -99,6 +99,7 @@ fn copy(stage: &Stage) -> Vec<String> {
         StageKind::File => "file",
         StageKind::Directory => "directory",
         StageKind::List => "list",
+        StageKind::Any => "any",
     };
     let mut words = vec![format!("type={kind}"), format!("source={}", percent(&stage.source))];
     if stage.kind != StageKind::List {

@@ -65,7 +65,7 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
 }
 
 fn stage_kind() -> impl Strategy<Value = StageKind> {
-    prop::sample::select(vec![StageKind::File, StageKind::Directory, StageKind::List])
+    prop::sample::select(vec![StageKind::File, StageKind::Directory, StageKind::List, StageKind::Any])
 }
 
 /// A stage of one of the persistent buffers that every generated script uses.
