@@ -1,8 +1,8 @@
 //! [`ApiError`]s as HTTP replies.
 
-use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use wire::control::{ApiError, Blame};
 
 /// An [`ApiError`] as an HTTP reply: what handlers return.
@@ -16,10 +16,10 @@ impl From<ApiError> for Refusal {
 }
 
 impl Refusal {
-    /// 404 for `no_such_…`, else by whose fault it is.
+    /// 404 for what is not there, else by whose fault it is.
     fn status(&self) -> StatusCode {
         match self.0.blame {
-            _ if self.0.code.as_str().starts_with("no_such_") => StatusCode::NOT_FOUND,
+            _ if self.0.code.is_absence() => StatusCode::NOT_FOUND,
             Blame::User => StatusCode::BAD_REQUEST,
             Blame::Site => StatusCode::SERVICE_UNAVAILABLE,
             Blame::Forebay => StatusCode::INTERNAL_SERVER_ERROR,
@@ -29,7 +29,8 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status(), Json(self.0)).into_response()
+        // Who wraps the handlers reads why.
+        (self.status(), Extension(self.0.code.clone()), Json(self.0)).into_response()
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use model::FragmentIndex;
 use rustix::io::Errno;
 use wire::data::Stream;
-use wire::data::hello::Key;
+use wire::data::keys::Keys;
 use wire::data::member::Member;
 
 use crate::errno::errno_of;
@@ -39,7 +39,7 @@ const SYNC_BYTES: u64 = 32 << 20;
 
 /// All copies that one fragment's node keeps for the instance.
 pub struct Copies {
-    key: Key,
+    keys: Keys,
     index: FragmentIndex,
     /// `FRAGMENT/copies`.
     folder: PathBuf,
@@ -72,9 +72,14 @@ struct Draft {
 
 impl Copies {
     /// Those of the fragment in `folder`, which is fragment `index` of its instance.
-    pub fn new(folder: &std::path::Path, index: FragmentIndex, key: Key, terms: Arc<Terms>) -> Copies {
+    pub fn new(
+        folder: &std::path::Path,
+        index: FragmentIndex,
+        keys: impl Into<Keys>,
+        terms: Arc<Terms>,
+    ) -> Copies {
         Copies {
-            key,
+            keys: keys.into(),
             index,
             folder: folder.join("copies"),
             kept: Mutex::default(),
@@ -86,9 +91,9 @@ impl Copies {
         }
     }
 
-    /// The key that the homes prove.
-    pub fn key(&self) -> &Key {
-        &self.key
+    /// The keys of which the homes prove one.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Which fragment's node keeps them.
@@ -123,6 +128,11 @@ impl Copies {
         let connections = self.connections.lock().expect(POISON);
         let former = connections.values().filter(|(_, former)| next.follows(*former));
         former.for_each(|(stream, _)| stream.shutdown());
+    }
+
+    /// Ends all connections: who may still come comes again.
+    pub fn end_all(&self) {
+        self.connections.lock().expect(POISON).values().for_each(|(stream, _)| stream.shutdown());
     }
 
     fn disconnected(&self, number: u64) {

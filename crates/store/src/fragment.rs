@@ -35,7 +35,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use model::NodeName;
 use model::stripe::Layout;
 use wire::control::VolumeKind;
-use wire::data::hello::Key;
+use wire::data::keys::Keys;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
@@ -119,19 +119,19 @@ impl FragmentError {
 /// A fragment that is served.
 pub struct Fragment {
     folder: PathBuf,
-    /// As it was opened: its namespaces are in `namespaces`, which grows.
+    /// As it was opened: its namespaces are in `namespaces`, which grows, and its keys in `keys`.
     spec: FragmentSpec,
-    key: Key,
+    keys: Keys,
     space: Arc<Space>,
     verifier: Arc<Verifier>,
-    namespaces: RwLock<HashMap<u32, Namespace>>,
+    namespaces: RwLock<HashMap<u32, NamespacePart>>,
     connections: Connections,
     terms: Arc<Terms>,
 }
 
 /// One namespace's part of a fragment.
 #[derive(Clone)]
-pub struct Namespace {
+pub struct NamespacePart {
     /// Its objects here.
     pub objects: Arc<Objects>,
     /// Its metadata, if this is its home.
@@ -148,11 +148,12 @@ impl Fragment {
     /// # Errors
     /// [`FragmentError`]; what is on disk is as it was.
     pub fn open(folder: &Path, spec: FragmentSpec, terms: &Arc<Terms>) -> Result<Fragment, FragmentError> {
-        let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
-        let space = match spec.volume {
-            VolumeKind::Directory => Space::counted(spec.capacity_bytes),
-            VolumeKind::Image => mirrored::space(&spec, volume::open(folder, spec.disk_bytes())?),
+        let keys = spec.keys().ok_or(FragmentError::Key)?;
+        let volume = match spec.volume {
+            VolumeKind::Directory => None,
+            VolumeKind::Image => Some(volume::open(folder, spec.disk_bytes())?),
         };
+        let space = Space::of(&spec, volume);
         let verifier = Verifier::open(folder, &places(folder, spec.volume)).map_err(|cause| {
             FragmentError::Io { operation: "keep the commit verifier in", path: folder.to_owned(), cause }
         })?;
@@ -160,7 +161,7 @@ impl Fragment {
         let fragment = Fragment {
             folder: folder.into(),
             spec,
-            key,
+            keys,
             space: Arc::new(space),
             verifier: Arc::new(verifier),
             namespaces: RwLock::default(),
@@ -185,7 +186,7 @@ impl Fragment {
         Ok(())
     }
 
-    fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
+    fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<NamespacePart, FragmentError> {
         let root = objects_of(&self.folder, self.spec.volume, namespace.id);
         let seals = Place::of(&self.folder, &self.spec, namespace.id);
         let objects = Objects::open(root.clone(), seals, self.space.clone(), self.verifier.clone())
@@ -196,14 +197,14 @@ impl Fragment {
         sealer::start(&objects, namespace.id);
         self.start_mirrors(namespace.id, &objects)?;
         let shard = if namespace.home == self.spec.index {
-            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone(), &self.terms));
+            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.keys.clone(), &self.terms));
             let home = home_of(&self.folder, namespace.id);
             Some(Shard::open(&home, namespace, Expect::Existing, objects.clone(), peers)?)
         } else {
             None
         };
         self.tell_of_failures(namespace, &objects, shard.as_ref());
-        Ok(Namespace { objects, shard, replica, layout: namespace.layout })
+        Ok(NamespacePart { objects, shard, replica, layout: namespace.layout })
     }
 
     /// What it was asked to be when it was opened.
@@ -211,9 +212,14 @@ impl Fragment {
         &self.spec
     }
 
-    /// The key that clients prove.
-    pub fn key(&self) -> &Key {
-        &self.key
+    /// The keys of which clients prove one, and with what was made of it.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Whether the specification is of the same instance: it has a key that is taken here.
+    pub fn has_key_of(&self, spec: &FragmentSpec) -> bool {
+        self.keys.find(|key| spec.takes(key)).is_some()
     }
 
     /// Its space.
@@ -237,12 +243,12 @@ impl Fragment {
     }
 
     /// A namespace's part.
-    pub fn namespace(&self, id: u32) -> Option<Namespace> {
+    pub fn namespace(&self, id: u32) -> Option<NamespacePart> {
         self.namespaces.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// All its namespaces.
-    pub fn all_namespaces(&self) -> Vec<(u32, Namespace)> {
+    pub fn all_namespaces(&self) -> Vec<(u32, NamespacePart)> {
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         namespaces.iter().map(|(id, namespace)| (*id, namespace.clone())).collect()
     }
@@ -268,6 +274,7 @@ impl Fragment {
             lost_more,
             term: self.spec.term,
             witnessed: self.spec.witnessed,
+            key_step: self.keys.step(),
             ..FragmentStatus::default()
         }
     }

@@ -9,7 +9,8 @@ use model::{FragmentIndex, NodeName};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::hello::{Claim, HelloError};
+use wire::data::keys::Keys;
 use wire::data::member::Role;
 use wire::data::moved;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
@@ -22,7 +23,7 @@ use crate::terms::Terms;
 #[derive(Clone, Debug)]
 pub struct Place {
     address: StorageAddress,
-    credential: Credential,
+    keys: Keys,
     claim: Claim,
     witnessed: bool,
     /// What the fragment knows of its own place.
@@ -54,21 +55,36 @@ pub fn keeper_of(spec: &FragmentSpec) -> Option<FragmentIndex> {
 
 impl Place {
     /// Of the log of the namespace whose home is the fragment `spec`; `None` where the instance has no other.
-    pub fn of(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
-        Place::at(spec, keeper_of(spec)?, (namespace, Role::Copying), key, terms)
+    pub fn of(
+        spec: &FragmentSpec,
+        namespace: u32,
+        keys: impl Into<Keys>,
+        terms: &Arc<Terms>,
+    ) -> Option<Place> {
+        Place::at(spec, keeper_of(spec)?, (namespace, Role::Copying), keys, terms)
     }
 
     /// Of the objects that the fragment `spec` has of a namespace; `None` where they are not mirrored.
-    pub fn of_mirror(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
+    pub fn of_mirror(
+        spec: &FragmentSpec,
+        namespace: u32,
+        keys: impl Into<Keys>,
+        terms: &Arc<Terms>,
+    ) -> Option<Place> {
         let keeper = keeper_of(spec).filter(|_| spec.mirrored)?;
-        Place::at(spec, keeper, (namespace, Role::Mirroring), key, terms)
+        Place::at(spec, keeper, (namespace, Role::Mirroring), keys, terms)
     }
 
     /// Of the fragment whose objects `spec` keeps the mirror of; `None` where nothing is mirrored.
-    pub fn of_primary(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
+    pub fn of_primary(
+        spec: &FragmentSpec,
+        namespace: u32,
+        keys: impl Into<Keys>,
+        terms: &Arc<Terms>,
+    ) -> Option<Place> {
         let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| spec.mirrored && *count > 1)?;
         let fragment = spec.index.further(fragments - 1, fragments);
-        Place::at(spec, fragment, (namespace, Role::Repairing), key, terms)
+        Place::at(spec, fragment, (namespace, Role::Repairing), keys, terms)
     }
 
     /// The node of another fragment, to be spoken to so of a namespace.
@@ -76,14 +92,14 @@ impl Place {
         spec: &FragmentSpec,
         fragment: FragmentIndex,
         (namespace, role): (u32, Role),
-        key: Key,
+        keys: impl Into<Keys>,
         terms: &Arc<Terms>,
     ) -> Option<Place> {
         let address = spec.peers.get(fragment.place())?.clone();
         let session = terms.member(role).session();
         let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
-        let credential = Credential::member(key);
-        Some(Place { address, credential, claim, witnessed: spec.witnessed, terms: terms.clone() })
+        let keys = keys.into();
+        Some(Place { address, keys, claim, witnessed: spec.witnessed, terms: terms.clone() })
     }
 
     /// Whether another node has taken the place of the fragment that speaks.
@@ -111,7 +127,8 @@ impl Place {
     /// # Errors
     /// [`HelloError`].
     pub fn connect(&self, timeout: Duration) -> Result<Connection, HelloError> {
-        let dialed = dial(&self.address, Via::Tcp, &self.credential, &self.claim);
+        let credential = Credential::member(self.keys.shown());
+        let dialed = dial(&self.address, Via::Tcp, &credential, &self.claim);
         let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.set_timeout(Some(timeout))?;
         Ok(connection)

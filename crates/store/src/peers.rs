@@ -9,7 +9,8 @@ use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::hello::{Claim, HelloError};
+use wire::data::keys::Keys;
 use wire::data::member::Role;
 use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
@@ -40,7 +41,7 @@ pub struct Peers {
     copy: Option<Place>,
     instance: InstanceId,
     namespace: u32,
-    credential: Credential,
+    keys: Keys,
     terms: Arc<Terms>,
     nodes: Vec<Peer>,
     grace: Duration,
@@ -60,23 +61,22 @@ struct Peer {
 
 impl Peers {
     /// The peers of one namespace; nothing is connected before it is needed.
-    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Peers {
-        let grace = Duration::from_millis(spec.grace_ms);
+    pub fn new(spec: &FragmentSpec, namespace: u32, keys: impl Into<Keys>, terms: &Arc<Terms>) -> Peers {
+        let (grace, keys) = (Duration::from_millis(spec.grace_ms), keys.into());
         let peer = |address: &StorageAddress| Peer {
             address: address.clone(),
             changing: Mutex::default(),
             listing: Mutex::default(),
             outage: Outage::none(grace),
         };
-        let nodes = spec.peers.iter().map(peer).collect();
         Peers {
             own_index: spec.index,
-            copy: Place::of(spec, namespace, key.clone(), terms),
+            copy: Place::of(spec, namespace, keys.clone(), terms),
             instance: spec.instance.clone(),
             namespace,
-            credential: Credential::member(key),
+            keys,
             terms: terms.clone(),
-            nodes,
+            nodes: spec.peers.iter().map(peer).collect(),
             grace,
             next_id: AtomicU64::new(1),
             heed: OnceLock::new(),
@@ -234,7 +234,8 @@ impl Peers {
     /// Finds out when a node that was given up is back.
     fn probe(&self, peer: &Peer, fragment: FragmentIndex) {
         let address = peer.address.clone();
-        let (credential, claim) = (self.credential.clone(), self.claim(fragment, Role::Following));
+        let (credential, claim) =
+            (Credential::member(self.keys.shown()), self.claim(fragment, Role::Following));
         let name = address.node.clone();
         let reach = move || dial(&address, Via::Tcp, &credential, &claim).map(drop);
         let back = move |away: Duration| {
@@ -276,7 +277,8 @@ impl Peers {
 
     /// Opens a connection, on which each answer may take so long.
     fn dial(&self, peer: &Peer, claim: Claim, within: Duration) -> Result<Connection, HelloError> {
-        let dialed = dial(&peer.address, Via::Tcp, &self.credential, &claim);
+        let credential = Credential::member(self.keys.shown());
+        let dialed = dial(&peer.address, Via::Tcp, &credential, &claim);
         let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.set_timeout(Some(within))?;
         Ok(connection)

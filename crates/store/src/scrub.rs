@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use disk::aligned::Aligned;
 use model::Ino;
 use wire::node::ScrubStatus;
 
@@ -168,15 +169,15 @@ fn check_chunk(
         faults.push(Fault::Sums { block: first });
         return Ok(0);
     };
-    let mut buffer = Aligned::new();
-    let read = match buffer.read(file, index * CHUNK_BYTES) {
+    let mut chunk = Aligned::default();
+    let read = match read_chunk(file, index * CHUNK_BYTES, &mut chunk) {
         Ok(read) => read,
         Err(error) => {
             faults.push(Fault::unreadable(index * CHUNK_BYTES, &error));
             return Ok(0);
         }
     };
-    let bytes = buffer.bytes(read);
+    let bytes = &chunk[..read];
     for (number, sum) in sums.iter().enumerate() {
         let block = first + number as u64;
         let start = (number * BLOCK).min(bytes.len());
@@ -210,38 +211,21 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A buffer that direct I/O can use.
-struct Aligned {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Aligned {
-    fn new() -> Aligned {
-        let bytes = vec![0; CHUNK_BYTES as usize + BLOCK];
-        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
-        Aligned { bytes, start }
-    }
-
-    fn read(&mut self, file: &File, offset: u64) -> io::Result<usize> {
-        let place = &mut self.bytes[self.start..self.start + CHUNK_BYTES as usize];
-        let mut done = 0;
-        while done < place.len() {
-            match file.read_at(&mut place[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            // The object's end: direct I/O reads from whole blocks only.
-            if !(done as u64).is_multiple_of(BLOCK_BYTES) {
-                break;
-            }
+/// Reads a chunk from there on. So many bytes there were.
+fn read_chunk(file: &File, offset: u64, chunk: &mut Aligned) -> io::Result<usize> {
+    let place = chunk.first(CHUNK_BYTES as usize);
+    let mut done = 0;
+    while done < place.len() {
+        match file.read_at(&mut place[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        Ok(done)
+        // The object's end: direct I/O reads from whole blocks only.
+        if !(done as u64).is_multiple_of(BLOCK_BYTES) {
+            break;
+        }
     }
-
-    fn bytes(&self, read: usize) -> &[u8] {
-        &self.bytes[self.start..self.start + read]
-    }
+    Ok(done)
 }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use disk::aligned::Aligned;
 use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::credential::Identity;
@@ -20,7 +21,7 @@ use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
 use crate::copies;
 use crate::errno::errno_of;
-use crate::fragment::{Fragment, Namespace};
+use crate::fragment::{Fragment, NamespacePart};
 use crate::replica::Replica;
 use crate::server::Server;
 use hurried::Hurried;
@@ -78,7 +79,7 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
 
 struct Worker {
     fragment: Arc<Fragment>,
-    namespace: Namespace,
+    namespace: NamespacePart,
     namespace_id: u32,
     session: SessionId,
     identity: Identity,
@@ -86,9 +87,8 @@ struct Worker {
     number: u64,
     /// The file that the last request made.
     made: Option<Ino>,
-    /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
-    /// largest that was asked for: clearing it for each read would cost as much as the read.
-    buffer: Vec<u8>,
+    /// Payload of a write that came in or of a read that goes out: the first `filled` bytes.
+    buffer: Aligned,
     filled: usize,
 }
 
@@ -103,12 +103,12 @@ impl Drop for Worker {
 impl Worker {
     fn new(
         fragment: Arc<Fragment>,
-        namespace: Namespace,
+        namespace: NamespacePart,
         (claim, identity): (&Claim, Identity),
         number: u64,
     ) -> Worker {
         let (session, namespace_id) = (claim.session, claim.namespace);
-        let (made, buffer, filled) = (None, Vec::new(), 0);
+        let (made, buffer, filled) = (None, Aligned::default(), 0);
         Worker { fragment, namespace, namespace_id, session, identity, number, made, buffer, filled }
     }
 
@@ -258,11 +258,8 @@ impl Worker {
 
     /// The payload's place, `len` bytes long.
     fn fill(&mut self, len: usize) -> &mut [u8] {
-        if self.buffer.len() < len {
-            self.buffer.resize(len, 0);
-        }
         self.filled = len;
-        &mut self.buffer[..len]
+        self.buffer.first(len)
     }
 
     fn usage(&self) -> io::Result<Reply> {

@@ -9,6 +9,7 @@ mod extend;
 mod foreign;
 mod lacking;
 mod places;
+mod rekey;
 mod replaced;
 mod slot;
 mod standstill;

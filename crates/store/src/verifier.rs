@@ -10,25 +10,27 @@
 //! that, durably: the next start then keeps the number whatever was mounted anew meanwhile. Clients compare the number
 //! that their writes were answered under with that of today (`client::commits`), as NFS clients do with COMMIT's.
 //!
+//! What a process left in the page cache when it was killed its disk may fail to take before there is another one, and
+//! the kernel gives up the pages and the inode. Then the file system is what remembers it, and is asked.
+//!
 //! Kernels before 6.8 use the numbers of mounts again, so that a file system which is mounted anew within one boot may
 //! not be noticed; before 5.8 they tell none. There the doubt goes to the writers' advantage: `kill -9` must never look
 //! like a loss.
 //!
 //! **Invariant:** a note of a clean stop is gone from the disk before anything is written after it.
 
-use std::fs::File;
+mod file_system;
+
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::format;
-use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
 
+pub use self::file_system::sync_file_system;
+use self::file_system::{Mounted, is_written_back};
 use crate::formats;
-
-/// `STATX_MNT_ID_UNIQUE` of statx(2), since Linux 6.8, which rustix does not name.
-const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// A fragment's verifier, as it is while this process serves the fragment.
 #[derive(Debug)]
@@ -50,11 +52,19 @@ struct Kept {
     clean: bool,
 }
 
-/// One mount of a file system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Mounted {
-    id: u64,
-    device: (u32, u32),
+/// Has each of these fragments draw another number whose file system could not write back what a process left that was
+/// killed. Before any of them is opened: this process may end before all are, and the next hears nothing.
+pub fn look<'a>(folders: impl Iterator<Item = &'a Path>) {
+    for folder in folders {
+        let is_unclean = |kept: Option<Kept>| kept.is_some_and(|kept| !kept.clean);
+        let may_have_lost = read(&folder.join("verifier.json")).is_ok_and(is_unclean);
+        if may_have_lost
+            && !is_written_back(folder)
+            && let Err(error) = Verifier::forget(folder)
+        {
+            tracing::error!(path = %folder.display(), %error, "cannot keep that the file system has lost something");
+        }
+    }
 }
 
 impl Verifier {
@@ -65,9 +75,12 @@ impl Verifier {
     pub fn open(folder: &Path, places: &[PathBuf]) -> io::Result<Verifier> {
         let path = folder.join("verifier.json");
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        let mounts = places.iter().map(|place| mount_of(place)).collect::<io::Result<Vec<_>>>()?;
+        let mounts = places.iter().map(|place| Mounted::of(place)).collect::<io::Result<Vec<_>>>()?;
         let before = read(&path)?;
-        let same = |kept: &&Kept| kept.clean || (&kept.boot_id, &kept.mounts) == (&boot_id, &mounts);
+        let is_mounted_still = |kept: &Kept| (&kept.boot_id, &kept.mounts) == (&boot_id, &mounts);
+        let same = |kept: &&Kept| {
+            kept.clean || is_mounted_still(kept) && places.iter().all(|place| is_written_back(place))
+        };
         let verifier = match before.as_ref().filter(same) {
             Some(kept) => kept.verifier,
             None => random()?,
@@ -173,17 +186,6 @@ impl Verifier {
     }
 }
 
-/// Makes everything that was written to the file system of `place` survive a power loss.
-///
-/// # Errors
-/// The errno of what failed; ENOTSUP where this kernel would not tell.
-pub fn sync_file_system(place: &Path) -> io::Result<()> {
-    if !model::kernel::syncfs_reports_errors(&rustix::system::uname().release().to_string_lossy()) {
-        return Err(rustix::io::Errno::NOTSUP.into());
-    }
-    Ok(rustix::fs::syncfs(File::open(place)?)?)
-}
-
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -194,13 +196,6 @@ fn random() -> io::Result<u64> {
 /// are told that it may have lost something.
 fn read(path: &Path) -> io::Result<Option<Kept>> {
     Ok(disk::read(path)?.and_then(|text| format::decode(&text, formats::VERIFIER).ok()))
-}
-
-fn mount_of(place: &Path) -> io::Result<Mounted> {
-    let found = rustix::fs::statx(CWD, place, AtFlags::empty(), StatxFlags::MNT_ID | MNT_ID_UNIQUE)?;
-    let told = StatxFlags::from_bits_retain(found.stx_mask).intersects(StatxFlags::MNT_ID | MNT_ID_UNIQUE);
-    let id = if told { found.stx_mnt_id } else { 0 };
-    Ok(Mounted { id, device: (found.stx_dev_major, found.stx_dev_minor) })
 }
 
 #[cfg(test)]

@@ -22,11 +22,13 @@
 //! | `GET  /v1/sessions/{token}/real_size` | | [`RealSize`] |
 //! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
 //! | `POST /v1/sessions/{token}/scrub` | [`crate::node::ScrubSpec`] | [`crate::node::ScrubStatus`], at once: of all nodes together |
+//! | `POST /v1/sessions/{token}/rekey` | `{}` | [`Rekeyed`]; `key_in_use` while a stage runs; repeated, it goes on |
 //! | `GET  /v1/sessions/{token}/scrub` | | [`crate::node::ScrubStatus`] |
 //! | `POST /v1/sessions/{token}/fsck` | [`crate::node::FsckSpec`] | [`crate::node::FsckReport`] |
 //! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |
 //! | `GET  /v1/status` | | [`Status`] |
 //! | `POST /v1/persistent` | [`CreatePersistent`] | [`SessionStatus`], whose token is the name |
+//! | `POST /v1/persistent/{name}/mount` | [`MountPersistent`] | [`SessionStatus`], whose teardown unmounts |
 //! | `GET  /v1/objects` | | [`Objects`] |
 //! | `GET  /v1/pools` | | a list of [`PoolStatus`], the default pool first |
 //! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there |
@@ -52,8 +54,8 @@ pub use crate::stages::{
     FileFailure, Remark, Side, StageNotes, StagePair, StageProgress, StageStatus, Stall,
 };
 pub use functions::{
-    CLI, CreatePersistent, JobProcess, JobSummary, NewToken, Paths, PostRun, PreRun, RealSize, SLURM, Script,
-    Setup, Teardown, TeardownReply,
+    CLI, CreatePersistent, DataOut, JobProcess, JobSummary, MountPersistent, NewToken, Paths, PostRun,
+    PreRun, RealSize, Rekeyed, SLURM, Script, Setup, Teardown, TeardownReply,
 };
 pub use lost::{AtRisk, Damaged, GiveUp, GivenUp, Lost, Moved};
 pub use nodes::{Drain, NodeRole, NodeStatus, RegisterNode, Registered, ShutdownReply};

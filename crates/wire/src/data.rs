@@ -17,14 +17,16 @@ pub mod dial;
 pub mod hello;
 mod inbox;
 mod key;
+pub mod keys;
 pub mod member;
 pub mod message;
 pub mod moved;
 pub mod outage;
+pub mod renewed;
 pub mod stream;
 pub mod types;
 
-pub use connection::Connection;
+pub use connection::{Connection, Frame};
 pub use credential::Credential;
 pub use message::{Reply, Request};
 use model::Ino;

@@ -42,6 +42,27 @@ macro_rules! error_codes {
     };
 }
 
+impl ErrorCode {
+    /// What was asked for is not there.
+    pub fn is_absence(&self) -> bool {
+        use ErrorCode::{
+            NoSuchBuffer, NoSuchFragment, NoSuchMount, NoSuchNode, NoSuchRole, NoSuchRoute, NoSuchSession,
+            NoSuchStage,
+        };
+        matches!(
+            self,
+            NoSuchBuffer
+                | NoSuchFragment
+                | NoSuchMount
+                | NoSuchNode
+                | NoSuchRole
+                | NoSuchRoute
+                | NoSuchSession
+                | NoSuchStage
+        )
+    }
+}
+
 error_codes! {
     AllLost = "all_lost",
     BadDirective = "bad_directive",
@@ -74,6 +95,9 @@ error_codes! {
     FunctionPanicked = "function_panicked",
     Garbled = "garbled",
     Kept = "kept",
+    /// Stages run with what was made of the key that is to be changed.
+    KeyInUse = "key_in_use",
+    KeyNotChanged = "key_not_changed",
     /// A volume is neither here nor gone.
     LocalAway = "local_away",
     LocalDiffers = "local_differs",
@@ -119,6 +143,7 @@ error_codes! {
     NoSuchBuffer = "no_such_buffer",
     /// A node does not have a fragment that was made on it.
     NoSuchFragment = "no_such_fragment",
+    NoSuchMount = "no_such_mount",
     NoSuchNode = "no_such_node",
     NoSuchRole = "no_such_role",
     NoSuchRoute = "no_such_route",
@@ -150,6 +175,7 @@ error_codes! {
     PoolTooSmall = "pool_too_small",
     PrivateStage = "private_stage",
     Refused = "refused",
+    Released = "released",
     RequestPanicked = "request_panicked",
     SourceUnreadable = "source_unreadable",
     StageDestination = "stage_destination",
@@ -234,6 +260,13 @@ mod tests {
         for code in ErrorCode::ALL {
             let joined: String = code.as_str().split('_').collect();
             assert_eq!(joined, format!("{code:?}").to_lowercase());
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_from_all_else() {
+        for code in ErrorCode::ALL {
+            assert_eq!(code.is_absence(), code.as_str().starts_with("no_such_"), "{code}");
         }
     }
 

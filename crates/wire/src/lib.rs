@@ -16,3 +16,5 @@ pub mod node;
 mod owner;
 mod stages;
 pub mod ticket;
+
+pub use error::without_numbers;

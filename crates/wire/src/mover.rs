@@ -4,18 +4,41 @@
 //!
 //! Both come from one installation: the data path's version, which the handshake compared, is theirs too.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Attr, Time};
-use crate::node::Verify;
+use crate::node::{StageSpec, Verify};
 use crate::stages::Side;
+
+/// How often a mover that is asked for it gives a sign that it is at work ([`Answer::AtWork`]).
+pub const SIGN_EVERY: Duration = Duration::from_secs(1);
+
+/// What a mover has is taken from it when it has given no sign for so long.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// A mover with an operation that is under way for so long gives no signs: a client of a PFS takes about a minute to
+/// reach a server again that was away.
+pub const OPERATION_MAX: Duration = Duration::from_secs(90);
+
+/// What [`Order::Begin`] tells, in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errand {
+    /// The stage.
+    #[serde(flatten)]
+    pub stage: StageSpec,
+    /// The coordinator asks for signs. Former ones did not, and former movers give none.
+    #[serde(default)]
+    pub signs: bool,
+}
 
 /// What a mover is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// The first: which stage. Answer: [`Answer::Ready`] or [`Answer::Refused`].
     Begin {
-        /// The stage's specification (JSON) without a credential, which the mover has from its node.
+        /// An [`Errand`] (JSON) without a credential, which the mover has from its node.
         stage: Vec<u8>,
         /// Which run of the stage, from 1.
         run: u64,
@@ -85,6 +108,8 @@ pub enum Answer {
     Foreign(String),
     /// What is wrong with the file.
     Failed(Fault),
+    /// To no order (0): it is at work, and none of its operations is under way for long.
+    AtWork,
 }
 
 /// What became of a file.

@@ -16,6 +16,7 @@
 //! | `PUT /v1/fragments/{instance}/heard` | a list of [`FragmentStatus::doubts`] | `{}`; control knows of them from now on |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
+//! | `PUT /v1/mounts/{id}/credential` | [`Credential`] | `{}`; for where the former is refused; `no_such_mount` |
 //! | `DELETE /v1/mounts/{id}?grace_s=SECONDS` | | `{}`, once unmounted; files that are open may stay so for that time; also when there is none |
 //! | `PUT /v1/stages/{id}` | [`StageSpec`] | [`StageStatus`], at once |
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
@@ -30,9 +31,11 @@
 
 mod copies;
 mod integrity;
+mod keyed;
 mod locals;
 mod parts;
 mod stages;
+mod trouble;
 
 use std::path::PathBuf;
 
@@ -48,8 +51,9 @@ use crate::stages::StageStatus;
 pub use copies::{CopyStatus, MirrorStatus};
 pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
 pub use locals::{LocalDrain, LocalSpace, LocalSpec, LocalStatus};
-pub use parts::{FragmentStatus, PartFiles, PartTrouble};
+pub use parts::{FragmentStatus, PartFiles};
 pub use stages::{PfsMount, StageControl, StagePace, StagePolicy, StageSpec, Verify};
+pub use trouble::PartTrouble;
 
 /// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is
 /// gone had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two
@@ -88,10 +92,11 @@ pub struct NodeHealth {
 }
 
 /// Where a fragment's bytes live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeKind {
     /// A folder whose bytes the store counts. Needs no privilege.
+    #[default]
     Directory,
     /// An XFS file system of the right size in a preallocated image, on a loop device. Needs root; lets the kernel
     /// pass files through at raw speed.
@@ -111,6 +116,12 @@ pub struct FragmentSpec {
     pub volume: VolumeKind,
     /// The instance's key, 64 hexadecimal digits: whoever has it may use the instance's data path.
     pub key: String,
+    /// Another one that is taken as well while the key is being changed, see [`keys`](crate::data::keys). Empty: none.
+    #[serde(default)]
+    pub other_key: String,
+    /// How often the keys were changed: what is asked for in an earlier step changes none.
+    #[serde(default)]
+    pub key_step: u64,
     /// Tells whether control gave a stage, 64 hexadecimal digits: see [`ticket`](crate::ticket). Empty, as before there
     /// was one: no other node's stages are helped here.
     #[serde(default)]
@@ -145,6 +156,8 @@ impl Default for FragmentSpec {
             capacity_bytes: 0,
             volume: VolumeKind::Directory,
             key: String::new(),
+            other_key: String::new(),
+            key_step: 0,
             stage_verifier: String::new(),
             peers: Vec::new(),
             namespaces: Vec::new(),

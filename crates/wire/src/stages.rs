@@ -7,11 +7,12 @@ use model::phase::{Direction, StageKind, StageState};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
+use crate::error_code::ErrorCode;
 
 pub use pair::StagePair;
 
 /// One stage of a session; also what a stage worker reports while it copies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageStatus {
     /// Its id, as `3.0`: token and position in the script.
     pub id: String,
@@ -39,6 +40,24 @@ pub struct StageStatus {
 }
 
 impl StageStatus {
+    /// Whether it failed, and only as sources are not there: everything else is copied.
+    pub fn lacks_only_sources(&self) -> bool {
+        let StageProgress { entries_total, entries_done, entries_failed, sources_missing, .. } =
+            self.progress;
+        let is_all = match &self.error {
+            Some(error) => error.code == ErrorCode::StageSource,
+            None => sources_missing == entries_failed && entries_done + entries_failed == entries_total,
+        };
+        self.state == StageState::Failed && sources_missing > 0 && is_all
+    }
+
+    /// Whether there was nothing to copy, as the job failed before it made anything of it.
+    pub fn is_unmade(&self) -> bool {
+        self.state == StageState::Complete
+            && self.progress.sources_missing > 0
+            && self.progress.entries_done == 0
+    }
+
     /// Whether it was asked for while the buffer lived, and is none of the script's.
     pub fn is_on_demand(&self) -> bool {
         self.id.rsplit_once('.').is_some_and(|(_, last)| last.starts_with('d'))
@@ -108,6 +127,9 @@ pub struct StageProgress {
     pub eta_ms: Option<u64>,
     /// Entries that failed.
     pub entries_failed: u64,
+    /// Sources that the directive or its list names and that are not there.
+    #[serde(default)]
+    pub sources_missing: u64,
     /// Whether the source has been walked to its end.
     pub planned: bool,
 }

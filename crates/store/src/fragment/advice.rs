@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use disk::format::{UPGRADE, is_newer};
 use wire::advice::TOKEN;
 
 use super::FragmentError;
@@ -42,6 +43,10 @@ fn alone(note: &dyn std::fmt::Display) -> String {
     )
 }
 
+fn upgrade() -> Cow<'static, str> {
+    format!("{UPGRADE}, and start the node again").into()
+}
+
 impl FragmentError {
     /// What to do next.
     pub fn advice(&self) -> Cow<'static, str> {
@@ -64,9 +69,8 @@ impl FragmentError {
                     .into()
             }
             FragmentError::Restore(RestoreError::Alone { note, .. }) => alone(&note.display()).into(),
-            FragmentError::Newer(_) => {
-                "install the Forebay that wrote it, or a newer one, and start the node again".into()
-            }
+            FragmentError::Newer(_) | FragmentError::Log(LogError::Newer { .. }) => upgrade(),
+            FragmentError::Io { cause, .. } if is_newer(cause) => upgrade(),
             FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => UNREADABLE_LOG.into(),
             FragmentError::Copy { .. }
             | FragmentError::Log(_)
@@ -89,6 +93,7 @@ mod tests {
     use std::io;
     use std::path::PathBuf;
 
+    use disk::format::FormatError;
     use model::NodeName;
 
     use super::*;
@@ -103,6 +108,23 @@ mod tests {
         assert!(copy(true).advice().contains("start node n1"), "{}", copy(true).advice());
         assert_eq!(copy(false).advice(), bring_back());
         assert_eq!(FragmentError::Log(lost()).advice(), bring_back());
+    }
+
+    #[test]
+    fn for_whatever_a_newer_forebay_wrote_that_is_to_be_installed_and_nothing_given_up() {
+        let path = || PathBuf::from("meta.log");
+        let io = FormatError::Newer { found: 2, known: 1 }.into();
+        for newer in [
+            FragmentError::Newer("spec.json: ...".into()),
+            FragmentError::Log(LogError::Newer { path: path(), why: "...".into() }),
+            FragmentError::Io { operation: "read", path: path(), cause: io },
+        ] {
+            let advice = newer.advice();
+            assert!(
+                advice.starts_with("install the Forebay that wrote it") && !advice.contains("rm"),
+                "{advice}"
+            );
+        }
     }
 
     #[test]

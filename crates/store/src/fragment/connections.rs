@@ -101,6 +101,12 @@ impl Connections {
         self.served.notify_all();
     }
 
+    /// Ends all: who may still come comes again.
+    pub fn end_all(&self) {
+        self.lock().open.values_mut().for_each(Served::end);
+        self.served.notify_all();
+    }
+
     /// Ends all; there are no more.
     pub fn close(&self) {
         let mut all = self.lock();

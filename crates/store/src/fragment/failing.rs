@@ -36,7 +36,7 @@ impl Fragment {
         let home = match shard {
             Some(shard) => Home::Here(Arc::downgrade(shard)),
             None => {
-                let peers = Peers::new(&self.spec, namespace.id, self.key.clone(), &self.terms);
+                let peers = Peers::new(&self.spec, namespace.id, self.keys.clone(), &self.terms);
                 Home::There(namespace.home, Box::new(peers))
             }
         };
@@ -58,12 +58,18 @@ impl Fragment {
 impl Home {
     /// Until it has heard it, or the objects are closed.
     fn hear(&self, inos: &[Ino], objects: &Weak<Objects>) {
-        while let Some(verifier) = objects.upgrade().map(|objects| objects.verifier()) {
+        let now = || {
+            let objects = objects.upgrade()?;
+            Some((objects.verifier(), objects.counted_failures(inos)))
+        };
+        while let Some((verifier, counted)) = now() {
             let told = match self {
                 Home::Here(shard) => shard.upgrade().map_or(Ok(()), |shard| shard.lose_own(inos)),
                 Home::There(home, peers) => tell(*home, peers, verifier, inos),
             };
-            let Err(errno) = told else { return };
+            let Err(errno) = told else {
+                return objects.upgrade().into_iter().for_each(|objects| objects.known_at_home(&counted));
+            };
             tracing::warn!(files = inos.len(), %errno, "the home does not hear yet of what was lost; it is told again");
             std::thread::sleep(PERIOD);
         }

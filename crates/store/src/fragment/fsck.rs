@@ -13,7 +13,7 @@ use wire::node::{
     Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
 };
 
-use super::{Fragment, Namespace};
+use super::{Fragment, NamespacePart};
 use crate::errno::errno_of;
 use crate::objects::Objects;
 use crate::scrub;
@@ -27,7 +27,7 @@ const FILES_MAX: usize = 1000;
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     let mut sum = ScrubStatus::sum();
     let (own, count) = (fragment.spec().index, fragment.spec().peers.len().max(1) as u32);
-    for (id, Namespace { objects, replica, layout, .. }) in fragment.all_namespaces() {
+    for (id, NamespacePart { objects, replica, layout, .. }) in fragment.all_namespaces() {
         sum.add(scrub_part(fragment, spec, &objects, (id, layout, own)));
         if let Some(replica) = replica {
             let of = own.further(count - 1, count);
@@ -63,7 +63,8 @@ fn scrub_part(
 }
 
 /// Takes the objects here whose seals were lost as they are. How many.
-fn accept(namespace: &Namespace) -> io::Result<u64> {
+fn accept(namespace: &NamespacePart) -> io::Result<u64> {
+    namespace.objects.accept_failures();
     let kept = namespace.replica.iter().map(|replica| replica.objects().keeper());
     kept.chain([namespace.objects.keeper()]).map(|keeper| keeper.unverified.accept()).sum()
 }
@@ -84,7 +85,7 @@ fn own_name(fragment: &Fragment) -> NodeName {
 /// The paths of (namespace, inode) whose namespaces have their home here.
 pub fn paths(fragment: &Fragment, inos: &[(u32, Ino)]) -> Vec<Option<String>> {
     let mut paths = vec![None; inos.len()];
-    for (id, Namespace { shard, .. }) in fragment.all_namespaces() {
+    for (id, NamespacePart { shard, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
         let (places, own): (Vec<usize>, Vec<Ino>) = inos
             .iter()
@@ -106,7 +107,7 @@ pub fn paths(fragment: &Fragment, inos: &[(u32, Ino)]) -> Vec<Option<String>> {
 /// one, those that have lost some.
 pub fn files_on(fragment: &Fragment, index: FragmentIndex) -> PartFiles {
     let mut found = PartFiles::default();
-    for (_, Namespace { shard, objects, .. }) in fragment.all_namespaces() {
+    for (_, NamespacePart { shard, objects, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
         let mut lost = (index == fragment.spec().index).then(|| objects.lost(usize::MAX));
         let mut after = Ino(0);
@@ -191,7 +192,7 @@ fn unseen(part: FragmentIndex, node: NodeName, why: String) -> PartTrouble {
 }
 
 /// Whatever is among the objects here and is none: nobody would ever look at it.
-fn find_strays(fragment: &Fragment, namespace: &Namespace, report: &mut FsckReport) -> io::Result<()> {
+fn find_strays(fragment: &Fragment, namespace: &NamespacePart, report: &mut FsckReport) -> io::Result<()> {
     let kept = namespace.replica.iter().map(|replica| replica.objects());
     for objects in kept.chain([&namespace.objects]) {
         let strays = objects.strays()?.into_iter();
@@ -202,7 +203,7 @@ fn find_strays(fragment: &Fragment, namespace: &Namespace, report: &mut FsckRepo
 
 fn compare(
     shard: &Shard,
-    namespace: &Namespace,
+    namespace: &NamespacePart,
     (id, index): (u32, FragmentIndex),
     spec: FsckSpec,
     report: &mut FsckReport,
@@ -229,7 +230,7 @@ fn compare(
 /// Objects of the fragment `index` with numbers above `after`, with their lengths.
 fn page(
     shard: &Shard,
-    namespace: &Namespace,
+    namespace: &NamespacePart,
     index: FragmentIndex,
     after: Ino,
 ) -> Result<Vec<(Ino, u64)>, Errno> {
@@ -242,7 +243,7 @@ fn page(
 /// Those of the page of objects above `after` that belong to no file.
 fn orphans(
     shard: &Shard,
-    namespace: &Namespace,
+    namespace: &NamespacePart,
     (index, after): (FragmentIndex, Ino),
     found: &[(Ino, u64)],
 ) -> Result<Vec<(Ino, u64)>, Errno> {

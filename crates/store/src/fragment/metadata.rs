@@ -7,7 +7,7 @@ use model::NodeName;
 use wire::node::{CopyStatus, FragmentSpec};
 
 use super::folders::places;
-use super::{Fragment, FragmentError, Namespace};
+use super::{Fragment, FragmentError, NamespacePart};
 use crate::verifier::Verifier;
 
 impl Fragment {
@@ -19,7 +19,7 @@ impl Fragment {
             .get(self.spec.index.place())
             .map_or_else(NodeName::default, |own| own.node.clone());
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
-        let copy_of = |(id, namespace): (&u32, &Namespace)| {
+        let copy_of = |(id, namespace): (&u32, &NamespacePart)| {
             let behind = namespace.shard.as_ref()?.copy()?;
             Some(CopyStatus {
                 namespace: *id,

@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError};
 
 use model::Ino;
 use wire::data::member::Role;
-use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
+use wire::node::{IntegrityStatus, MirrorStatus};
 
 use super::folders::{self, mirror_of};
-use super::{Fragment, FragmentError, Namespace};
+use super::{Fragment, FragmentError, NamespacePart};
 use crate::filling;
 use crate::integrity::log;
 use crate::link::Place;
@@ -22,21 +22,15 @@ use crate::scrub::sealer;
 /// So many objects that are lost are named.
 const LOST_MAX: usize = 100;
 
-/// The space of a fragment in a volume. Where the mirror of another is in it, too, the volume does not say which of
-/// them takes how much of it.
-pub(super) fn space(spec: &FragmentSpec, volume: Space) -> Space {
-    if spec.mirrored { Space::counted(spec.capacity_bytes) } else { volume }
-}
-
 impl Fragment {
     /// The mirror of a namespace's objects here, if they have one.
     pub(super) fn mirror_for(&self, namespace: u32) -> Result<Option<Arc<Mirror>>, FragmentError> {
-        let place = Place::of_mirror(&self.spec, namespace, self.key.clone(), &self.terms);
+        let place = Place::of_mirror(&self.spec, namespace, self.keys.clone(), &self.terms);
         let Some(place) = place else { return Ok(None) };
         let mut specs = self.spec.namespaces.iter();
         let home = specs.find(|one| one.id == namespace).and_then(|one| {
             let who = (namespace, Role::Following);
-            Place::at(&self.spec, one.home, who, self.key.clone(), &self.terms)
+            Place::at(&self.spec, one.home, who, self.keys.clone(), &self.terms)
         });
         let notes = self.folder.join("mirrored").join(namespace.to_string());
         folders::make(&notes)?;
@@ -57,7 +51,7 @@ impl Fragment {
         // What fits is its own fragment's to say.
         let space = Arc::new(Space::counted(u64::MAX));
         let objects = Objects::open(root.clone(), seals, space, self.verifier.clone()).map_err(failed)?;
-        let primary = Place::of_primary(&self.spec, namespace, self.key.clone(), &self.terms);
+        let primary = Place::of_primary(&self.spec, namespace, self.keys.clone(), &self.terms);
         let objects = Arc::new(match primary {
             Some(place) => objects.with_other(Arc::new(Primary::new(place))),
             None => objects,
@@ -105,7 +99,7 @@ impl Fragment {
         let own = self.spec.peers.get(self.spec.index.place());
         let node = own.map(|own| own.node.clone()).unwrap_or_default();
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
-        let mirror_of = |(id, namespace): (&u32, &Namespace)| {
+        let mirror_of = |(id, namespace): (&u32, &NamespacePart)| {
             let kept = namespace.replica.as_ref().map_or(0, |replica| replica.objects().keeper().repairs());
             let repaired = namespace.objects.keeper().repairs() + kept;
             Some(MirrorStatus { repaired, ..namespace.objects.mirror()?.status(*id, &node) })
@@ -118,7 +112,7 @@ impl Fragment {
     /// What is known to be wrong with its own objects and with those that it keeps for another fragment.
     pub(super) fn integrity(&self) -> IntegrityStatus {
         let mut sum = IntegrityStatus::default();
-        for (_, Namespace { objects, replica, shard, .. }) in self.all_namespaces() {
+        for (_, NamespacePart { objects, replica, shard, .. }) in self.all_namespaces() {
             sum.log_error = sum.log_error.or_else(|| shard.as_ref()?.log_trouble());
             sum.lost_writes += shard.as_ref().map_or(0, |shard| shard.known_losses());
             let kept = replica.iter().map(|replica| replica.objects().keeper());

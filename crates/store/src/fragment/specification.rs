@@ -3,6 +3,8 @@
 //! **Invariant:** it is written when all that it names is durable, and replaced as a whole. One that cannot be read or
 //! understood is an error, never "there is none"; so is one that a newer Forebay wrote.
 
+mod record;
+
 use std::path::{Path, PathBuf};
 
 use disk::format::{self, FormatError};
@@ -10,6 +12,7 @@ use wire::node::FragmentSpec;
 
 use super::FragmentError;
 use crate::formats;
+use record::Record;
 
 /// Where the specification of the fragment below `folder` is.
 pub fn path_of(folder: &Path) -> PathBuf {
@@ -29,10 +32,11 @@ pub fn read(folder: &Path) -> Result<Option<FragmentSpec>, FragmentError> {
         return if is_empty { Ok(None) } else { Err(FragmentError::NoSpecification { path }) };
     };
     let damaged = |why: String| FragmentError::Specification { path: path.clone(), why };
-    let spec: FragmentSpec = format::decode(&bytes, formats::SPECIFICATION).map_err(|error| match error {
+    let kept: Record = format::decode(&bytes, formats::SPECIFICATION).map_err(|error| match error {
         FormatError::Newer { .. } => FragmentError::Newer(format!("{}: {error}", path.display())),
         FormatError::Sum { .. } | FormatError::Damaged(_) => damaged(error.to_string()),
     })?;
+    let spec = FragmentSpec::from(kept);
     match folder.file_name().is_some_and(|name| name == spec.instance.as_str()) {
         true => Ok(Some(spec)),
         false => Err(damaged(format!("it is that of {}", spec.instance))),
@@ -53,7 +57,8 @@ fn is_empty(folder: &Path) -> std::io::Result<bool> {
 pub fn write(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
     let path = path_of(folder);
     let failed = |cause| FragmentError::io("write", &path, cause);
-    let text = format::encode(spec, formats::SPECIFICATION).map_err(|error| failed(error.into()))?;
+    let text = format::encode(&Record::from(spec.clone()), formats::SPECIFICATION)
+        .map_err(|error| failed(error.into()))?;
     // It has the instance's key: for the owner's eyes only, as all that is kept so.
     disk::replace(&path, &text).map_err(failed)
 }
@@ -61,7 +66,10 @@ pub fn write(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::FragmentIndex;
+    use model::stripe::Layout;
+    use model::{FragmentIndex, NodeName};
+    use wire::control::Owner;
+    use wire::node::{Missing, NamespaceSpec, StorageAddress, VolumeKind};
 
     fn spec() -> FragmentSpec {
         let text = r#"{"instance": "i1", "index": 0, "capacity_bytes": 1, "volume": "directory", "key": "ab",
@@ -94,7 +102,36 @@ mod tests {
 
     #[test]
     fn one_has_the_text_that_it_always_had() {
-        let text = serde_json::to_string(&FragmentSpec { index: FragmentIndex(3), ..spec() }).unwrap();
-        assert!(text.starts_with(r#"{"instance":"i1","index":3,"capacity_bytes":1,"#), "{text}");
+        let layout = Layout { fragments: 2, width: 2, stripe_size_bytes: 65536 };
+        let owner = Owner { uid: 5, gid: 6 };
+        let whole = FragmentSpec {
+            index: FragmentIndex(3),
+            volume: VolumeKind::Image,
+            stage_verifier: "cd".into(),
+            peers: vec![StorageAddress {
+                node: NodeName::literal("n0"),
+                tcp: "h:1".into(),
+                unix: Some("/s".into()),
+            }],
+            namespaces: vec![NamespaceSpec { id: 7, layout, home: FragmentIndex(1), owner, mode: 0o700 }],
+            grace_ms: 9,
+            mirrored: true,
+            missing: Missing::NamesRestored,
+            witnessed: true,
+            term: 4,
+            ..spec()
+        };
+        let text = serde_json::to_value(Record::from(whole.clone())).unwrap();
+        let expected = serde_json::json!({
+            "instance": "i1", "index": 3, "capacity_bytes": 1, "volume": "image", "key": "ab", "stage_verifier": "cd",
+            "peers": [{"node": "n0", "tcp": "h:1", "unix": "/s"}],
+            "namespaces": [{
+                "id": 7, "layout": {"fragments": 2, "width": 2, "stripe_size_bytes": 65536}, "home": 1,
+                "owner": {"uid": 5, "gid": 6}, "mode": 448
+            }],
+            "grace_ms": 9, "mirrored": true, "missing": "names-restored", "witnessed": true, "term": 4
+        });
+        assert_eq!(text, expected);
+        assert_eq!(FragmentSpec::from(serde_json::from_value::<Record>(text).unwrap()), whole);
     }
 }

@@ -59,8 +59,8 @@ pub fn create(path: &Path) -> io::Result<()> {
 /// They cannot be read, are damaged, or a newer Forebay wrote them.
 pub fn read(path: &Path) -> io::Result<Option<Meetings>> {
     let damaged = |error: FormatError| {
-        let why = format!("cannot understand {}: {error}", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, why)
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("cannot understand {}: {error}", path.display()))
     };
     disk::read(path)?.map(|text| format::decode(&text, formats::MIRROR).map_err(damaged)).transpose()
 }

@@ -1,5 +1,5 @@
-//! The one door through which an object takes space: what is not admitted here changes no object, and is handed to
-//! nobody who would change it past us. Also what an object gives back.
+//! How an object takes space: what is not admitted here changes no object, and is handed to nobody who would change it
+//! past us. Also what an object gives back.
 //!
 //! How many blocks are counted for an object is kept also while it is not open: it may be removed, and put back, below
 //! us.
@@ -47,7 +47,8 @@ impl Objects {
         Ok(Admitted { objects: self, ino, blocks, taken })
     }
 
-    /// Admits a change that brings back what the object had: it takes space also past the capacity, as it did before.
+    /// Admits a change that brings back what the object had, as a repair, or that its fragment has admitted, as in a
+    /// mirror: it takes space also past the capacity, as it did before.
     pub(super) fn admit_again(&self, ino: Ino, blocks: Range<u64>) -> Admitted<'_> {
         Admitted { objects: self, ino, blocks, taken: 0 }
     }

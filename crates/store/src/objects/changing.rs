@@ -38,6 +38,10 @@ impl Objects {
         let _writing = object.pending.writing();
         self.on_both(ino, request, || {
             object.file.set_len(size)?;
+            if size == 0 {
+                // Whatever it lost is not there any more.
+                self.syncs.errors().forget(ino);
+            }
             self.refund(&object, size.div_ceil(BLOCK_BYTES)..u64::MAX);
             Ok(())
         })

@@ -196,9 +196,10 @@ impl Objects {
         for (number, block) in run.enumerate() {
             let start = (number * BLOCK_BYTES as usize).min(bytes.len());
             let end = (start + BLOCK_BYTES as usize).min(bytes.len());
+            let admitted = self.admit_again(ino, block..block + 1);
             match object.guard.repair(&object.file, block, &bytes[start..end]) {
                 Ok(true) => {
-                    self.admit_again(ino, block..block + 1).spend(object);
+                    admitted.spend(object);
                     count += 1;
                 }
                 Ok(false) => {}

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use wire::node::FragmentSpec;
 
 use crate::extents::BLOCK_BYTES;
 
@@ -47,6 +48,12 @@ impl Space {
     /// it was empty.
     pub fn volume(capacity: u64, mountpoint: PathBuf, empty: u64) -> Space {
         Space { capacity, kept: Kept::ByTheKernel { mountpoint, empty } }
+    }
+
+    /// The space of the fragment that `spec` describes; `volume` is that of its own file system, where it has one. If
+    /// the mirror of another fragment is in that too, it does not say which of them takes how much of it.
+    pub fn of(spec: &FragmentSpec, volume: Option<Space>) -> Space {
+        volume.filter(|_| !spec.mirrored).unwrap_or_else(|| Space::counted(spec.capacity_bytes))
     }
 
     /// Bytes that fit.

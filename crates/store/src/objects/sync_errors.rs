@@ -30,6 +30,10 @@ struct Failure {
     errno: Errno,
     /// How many there were.
     count: u64,
+    /// How many of them the home of the namespace knows.
+    at_home: u64,
+    /// How many of them somebody takes as they are.
+    accepted: u64,
     /// What each session was told.
     told: HashMap<Session, Told>,
 }
@@ -47,23 +51,53 @@ impl SyncErrors {
     pub fn failed(&self, ino: Ino, error: &io::Error) {
         let mut objects = self.lock();
         let errno = errno_of(error);
-        let failure = objects.entry(ino).or_insert_with(|| Failure { errno, count: 0, told: HashMap::new() });
+        let failure = objects.entry(ino).or_insert_with(|| Failure {
+            errno,
+            count: 0,
+            at_home: 0,
+            accepted: 0,
+            told: HashMap::new(),
+        });
         failure.errno = errno;
         failure.count += 1;
+    }
+
+    /// How often each of these objects failed, of those that did.
+    pub fn counted(&self, inos: &[Ino]) -> Vec<(Ino, u64)> {
+        let objects = self.lock();
+        inos.iter().filter_map(|ino| Some((*ino, objects.get(ino)?.count))).collect()
+    }
+
+    /// The home of the namespace knows of so many failures of each of these objects.
+    pub fn known_at_home(&self, counted: &[(Ino, u64)]) {
+        let mut objects = self.lock();
+        for (ino, count) in counted {
+            if let Some(failure) = objects.get_mut(ino) {
+                failure.at_home = failure.at_home.max(*count);
+            }
+        }
+    }
+
+    /// Whatever failed is taken as it is.
+    pub fn accept(&self) {
+        self.lock().values_mut().for_each(|failure| failure.accepted = failure.count);
     }
 
     /// Whether the session is still to hear of a failure.
     ///
     /// # Errors
-    /// The failure's errno.
+    /// It is: EAGAIN while the home of the namespace does not know of all that was lost, EUCLEAN where no session was
+    /// told of the last of it, else EREMOTEIO.
     pub fn owed(&self, ino: Ino, session: Session) -> io::Result<()> {
-        match self.lock().get(&ino) {
-            Some(failure) if failure.is_owed(session) => Err(failure.errno.into()),
-            _ => Ok(()),
+        match self.lock().get(&ino).filter(|failure| failure.is_owed(session)) {
+            None => Ok(()),
+            Some(failure) if failure.at_home < failure.count => Err(Errno::AGAIN.into()),
+            Some(failure) if failure.is_told() => Err(Errno::REMOTEIO.into()),
+            Some(_) => Err(Errno::UCLEAN.into()),
         }
     }
 
-    /// The same; the session has heard of it then, by the answer to this request of it.
+    /// Tells the session of it: it has heard of it then, by the answer to this request of it.
     ///
     /// # Errors
     /// The failure's errno.
@@ -92,6 +126,11 @@ impl Failure {
         self.told.get(&session).is_none_or(|told| told.count < self.count)
     }
 
+    /// Whether anybody has heard of the last of them.
+    fn is_told(&self) -> bool {
+        self.accepted == self.count || self.told.values().any(|told| told.count == self.count)
+    }
+
     /// Whether this request is asked again: the session has not heard its answer.
     fn was_told_by(&self, session: Session, request: u64) -> bool {
         self.told.get(&session).is_some_and(|told| told.request == request)
@@ -101,6 +140,27 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_home_does_not_know_yet_is_told_apart() {
+        let (errors, a) = (SyncErrors::default(), [1; 16].into());
+        let owed = || errors.owed(Ino(7), a).map_err(|error| errno_of(&error));
+        errors.failed(Ino(7), &Errno::IO.into());
+        assert_eq!(owed(), Err(Errno::AGAIN));
+        let counted = errors.counted(&[Ino(7), Ino(8)]);
+        errors.failed(Ino(7), &Errno::IO.into());
+        errors.known_at_home(&counted);
+        assert_eq!(owed(), Err(Errno::AGAIN), "it has heard of the first failure alone");
+        errors.known_at_home(&errors.counted(&[Ino(7)]));
+        assert_eq!(owed(), Err(Errno::UCLEAN), "no program has heard of it");
+        errors.tell(Ino(7), [2; 16].into(), 1).unwrap_err();
+        assert_eq!(owed(), Err(Errno::REMOTEIO));
+        errors.failed(Ino(7), &Errno::IO.into());
+        errors.known_at_home(&errors.counted(&[Ino(7)]));
+        assert_eq!(owed(), Err(Errno::UCLEAN), "nor of the third");
+        errors.accept();
+        assert_eq!(owed(), Err(Errno::REMOTEIO));
+    }
 
     #[test]
     fn each_session_hears_of_each_failure_once() {

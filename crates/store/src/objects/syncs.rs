@@ -26,7 +26,7 @@ impl Objects {
     /// Makes many objects survive a power loss: with one sync where they have a file system of their own.
     ///
     /// # Errors
-    /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
+    /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which. As `Request::SyncMany`.
     pub fn sync_many(&self, session: SessionId, inos: &[Ino]) -> io::Result<()> {
         self.sync_on_both(inos, || self.sync_many_here(session, inos))
     }
@@ -47,6 +47,21 @@ impl Objects {
     /// The first call counts.
     pub fn failures(&self) -> Receiver<Ino> {
         self.syncs.failures()
+    }
+
+    /// How often each of these failed to be written back, of those that did.
+    pub fn counted_failures(&self, inos: &[Ino]) -> Vec<(Ino, u64)> {
+        self.syncs.errors().counted(inos)
+    }
+
+    /// What could not be written back is taken as it is.
+    pub fn accept_failures(&self) {
+        self.syncs.errors().accept();
+    }
+
+    /// The home of the namespace knows of so many of them.
+    pub fn known_at_home(&self, counted: &[(Ino, u64)]) {
+        self.syncs.errors().known_at_home(counted);
     }
 
     /// Whoever was handed the object may go on writing to it: it stays open until it is seen to be closed.

@@ -23,7 +23,8 @@ impl Objects {
     /// What there is of an object, and whether anybody knows what it should be.
     ///
     /// What is read of it next is what the disk has: after a sync that failed the kernel goes on showing what was
-    /// written, and calls the next sync a success.
+    /// written, and calls the next sync a success. But for pages that are in use in this moment; what was heard to have
+    /// failed is made anew, and not compared.
     ///
     /// # Errors
     /// The errno of what failed.

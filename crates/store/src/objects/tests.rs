@@ -247,8 +247,12 @@ fn what_a_mirror_is_compared_by_is_read_from_its_disk() {
         rustix::io::preadv2(&file, parts, 0, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
     };
     assert!(is_cached());
-    objects.describe(Ino(2)).unwrap();
-    assert!(!is_cached(), "what a failed sync did not bring to the disk is read back as if it had");
+    // The kernel keeps a page that something else looks at in this moment, such as its own search for idle memory.
+    let is_let_go = (0..100).any(|_| {
+        objects.describe(Ino(2)).unwrap();
+        !is_cached()
+    });
+    assert!(is_let_go, "what a failed sync did not bring to the disk is read back as if it had");
 }
 
 #[test]
@@ -269,4 +273,16 @@ fn a_list_in_pages_is_made_once_and_has_all_that_stays() {
         [[1, 2], [5, 7], [5, 7]],
         "one who asks again is told of what is there"
     );
+}
+
+#[test]
+fn what_was_cut_off_to_nothing_has_lost_nothing() {
+    let (_folder, _space, objects) = objects(8192);
+    let session = SessionId::from([1; 16]);
+    objects.write(Ino(2), 0, &[1; 4096]).unwrap();
+    objects.syncs.failed(Ino(2), &objects.path(Ino(2)), &Errno::IO.into());
+    objects.resize(Ino(2), 100).unwrap();
+    objects.sync_many(session, &[Ino(2)]).unwrap_err();
+    objects.resize(Ino(2), 0).unwrap();
+    objects.sync_many(session, &[Ino(2)]).unwrap();
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use model::stripe::Layout;
 use model::{InstanceId, NodeName};
 use wire::control::{Owner, VolumeKind};
+use wire::data::hello::Key;
 use wire::node::{Missing, NamespaceSpec};
 
 use super::*;

@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use wire::data::Stream;
 use wire::data::credential::Identity;
-use wire::data::hello::{Claim, Key, Refusal};
+use wire::data::hello::{Claim, Refusal};
+use wire::data::keys::Keys;
 use wire::data::member::{Member, Role};
 
 use super::{Served, Worker};
 use crate::copies::{self, Copies};
-use crate::fragment::{Fragment, Namespace};
+use crate::fragment::{Fragment, NamespacePart};
 use crate::server::Server;
 
 /// What a connection is for.
 pub(super) enum Asked {
-    Namespace(Arc<Fragment>, Namespace, Option<Arc<Copies>>),
+    Namespace(Arc<Fragment>, NamespacePart, Option<Arc<Copies>>),
     Copies(Option<Arc<Fragment>>, Arc<Copies>, Member),
 }
 
-/// What somebody claims to have the key of, and that key.
-pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refusal> {
+/// What somebody claims to have the key of, and the keys that are taken.
+pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Keys, Asked), Refusal> {
     if server.is_replaced(&claim.instance) {
         return Err(Refusal::Moved);
     }
@@ -29,7 +30,7 @@ pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refus
     let copies = server.copies(&claim.instance).filter(|copies| copies.index() == claim.fragment);
     if let Some(home) = member.filter(|member| member.role == Role::Copying) {
         let copies = copies.ok_or(Refusal::NoSuchFragment)?;
-        return Ok((copies.key().clone(), Asked::Copies(fragment, copies, home)));
+        return Ok((copies.keys().clone(), Asked::Copies(fragment, copies, home)));
     }
     let fragment = fragment.ok_or(Refusal::NoSuchFragment)?;
     let mut namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
@@ -40,11 +41,11 @@ pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refus
         let keeps = fragment.spec().keeps_mirror_of(primary.fragment);
         let replica = namespace.replica.take().filter(|_| keeps).ok_or(Refusal::NoSuchFragment)?;
         let objects = replica.objects().clone();
-        namespace = Namespace { objects, shard: None, replica: Some(replica), ..namespace };
+        namespace = NamespacePart { objects, shard: None, replica: Some(replica), ..namespace };
     } else {
         namespace.replica = None;
     }
-    Ok((fragment.key().clone(), Asked::Namespace(fragment, namespace, copies)))
+    Ok((fragment.keys().clone(), Asked::Namespace(fragment, namespace, copies)))
 }
 
 /// Notes the connection of somebody who has the key, unless it was closed meanwhile what he asks for, or another has

@@ -6,10 +6,11 @@
 //! | a mount | all: its kernel has checked | what open files need |
 //! | a process that works for a user | as the home shard permits (`shard::access`) | with a grant of the home |
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::credential::{Grant, Holder, Identity, User};
-use wire::data::message::{JUST_MADE, Reply};
+use wire::data::message::{Asker, JUST_MADE, Reply};
 
 use super::Worker;
 use crate::shard::caller::Asked;
@@ -28,26 +29,28 @@ impl Worker {
             }
             request => (None, request),
         };
-        match &self.identity {
-            Identity::Member => Ok(request),
-            _ if is_of_nodes(&request) => Err(Errno::PERM),
-            Identity::Kernel => Ok(request),
-            Identity::User(user) if self.may_touch(user, &request, grant) => Ok(request),
-            Identity::User(_) => Err(Errno::ACCESS),
+        match (&self.identity, request.asker()) {
+            (Identity::Member, _) => Ok(request),
+            (_, Asker::Node) => Err(Errno::PERM),
+            (Identity::Kernel, _) | (_, Asker::Client) => Ok(request),
+            // By the same connection, which has just made it.
+            (_, Asker::Opener { ino: JUST_MADE, .. }) if matches!(request, Request::OpenObject { .. }) => {
+                Ok(request)
+            }
+            (Identity::User(user), Asker::Opener { ino, write })
+                if self.may_touch(user, (ino, write), grant) =>
+            {
+                Ok(request)
+            }
+            (Identity::User(_), Asker::Opener { .. }) => Err(Errno::ACCESS),
         }
     }
 
-    fn may_touch(&self, user: &User, request: &Request, grant: Option<Grant>) -> bool {
-        match request.object() {
-            None => true,
-            // By the same connection, which has just made it.
-            Some((JUST_MADE, _)) => matches!(request, Request::OpenObject { .. }),
-            Some((ino, write)) => {
-                let is_enough = |grant: &Grant| if write { grant.write } else { grant.read };
-                let is_good = |grant: Grant| grant.is_for(self.fragment.key(), self.holder(user), ino);
-                grant.filter(is_enough).is_some_and(is_good)
-            }
-        }
+    fn may_touch(&self, user: &User, (ino, write): (Ino, bool), grant: Option<Grant>) -> bool {
+        let is_enough = |grant: &Grant| if write { grant.write } else { grant.read };
+        let keys = self.fragment.keys();
+        let is_good = |grant: Grant| keys.find(|key| grant.is_for(key, self.holder(user), ino)).is_some();
+        ino != JUST_MADE && grant.filter(is_enough).is_some_and(is_good)
     }
 
     /// Asks the shard, in the name of whoever is at the other end.
@@ -67,35 +70,11 @@ impl Worker {
         reply.with_grant(|inode| {
             let ino = inode.attr.ino;
             let read = !write || shard.may_read(caller, ino);
-            Grant::give(self.fragment.key(), self.holder(user), ino, read, write)
+            Grant::give(&self.fragment.keys().shown(), self.holder(user), ino, read, write)
         })
     }
 
     fn holder(&self, user: &User) -> Holder {
         Holder { uid: user.uid, session: self.session }
     }
-}
-
-/// Whether only the instance's own nodes ask for this.
-fn is_of_nodes(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Resize { .. }
-            | Request::Destroy { .. }
-            | Request::DestroyForGood { .. }
-            | Request::ListObjects { .. }
-            | Request::ListMeant { .. }
-            | Request::DescribeMirrored { .. }
-            | Request::BeginCopy
-            | Request::AppendCopy { .. }
-            | Request::SyncCopy { .. }
-            | Request::FindCopy
-            | Request::ReadCopy { .. }
-            | Request::BeginMirror { .. }
-            | Request::NoteMirror { .. }
-            | Request::FindMirror
-            | Request::FindMeeting
-            | Request::NoteMeeting { .. }
-            | Request::Granted { .. }
-    )
 }

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use model::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode};
-use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, Missing};
 
 use super::slot::{Slot, status_of, unknown};
@@ -24,6 +23,7 @@ use super::{POISON, Server, thread};
 use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
 use crate::terms::Terms;
+use crate::verifier;
 
 /// How long a request for a fragment waits for its start.
 pub(super) const START_MAX: Duration = Duration::from_secs(30);
@@ -33,6 +33,7 @@ impl Server {
     pub(super) fn take_up(self: &Arc<Server>, found: Vec<disk::Found>) {
         let (in_use, rest): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| found.stage == disk::Stage::InUse);
+        verifier::look(in_use.iter().map(|found| &*found.path));
         in_use.iter().for_each(|found| self.load(&found.path));
         if rest.is_empty() {
             return;
@@ -120,8 +121,8 @@ impl Server {
 
     /// From here on this node keeps copies of the metadata logs of the instance's other nodes.
     fn keep_copies(&self, instance: &InstanceId, folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) {
-        if let Some(key) = Key::from_hex(&spec.key).filter(|_| spec.peers.len() > 1) {
-            let copies = Arc::new(Copies::new(folder, spec.index, key, terms.clone()));
+        if let Some(keys) = spec.keys().filter(|_| spec.peers.len() > 1) {
+            let copies = Arc::new(Copies::new(folder, spec.index, keys, terms.clone()));
             self.copies.write().expect(POISON).insert(instance.to_owned(), copies);
         }
     }
@@ -153,6 +154,7 @@ impl Server {
                 fragment.terms().lose();
                 return Err(self.broken(&spec.instance, "another node has taken its place since", None));
             }
+            self.rekey(&folder, &fragment, spec)?;
             self.extend(&folder, &fragment, spec)?;
         }
         match self.status_of(&spec.instance) {

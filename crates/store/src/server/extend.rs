@@ -35,14 +35,15 @@ impl Server {
     ) -> Result<(), FragmentError> {
         let path = specification::path_of(folder);
         let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
-        let mut namespaces = kept.namespaces;
+        let mut namespaces = kept.namespaces.clone();
         for namespace in &spec.namespaces {
             if namespaces.iter().all(|known| known.id != namespace.id) {
                 create::namespace(folder, fragment.spec(), namespace)?;
                 namespaces.push(namespace.clone());
             }
         }
-        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
+        // The keys may be others than those that it was opened with.
+        let more = FragmentSpec { namespaces, ..kept };
         specification::write(folder, &more)?;
         fragment.add(&more.namespaces)
     }

@@ -53,11 +53,11 @@ impl Server {
     /// # Errors
     /// It is not.
     pub(super) fn check_ours(&self, foreign: &mut Foreign, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let served = self.fragment(&spec.instance).map(|fragment| fragment.spec().key.clone());
-        // Of one that cannot be served, and cannot tell, it says so itself.
-        let kept = || Some(specification::read(&self.folder(&spec.instance).ok()?).ok()??.key);
         let folder = self.folder(&spec.instance)?;
-        if served.or_else(kept).is_none_or(|key| key == spec.key) {
+        let served = self.fragment(&spec.instance).map(|fragment| fragment.has_key_of(spec));
+        // Of one that cannot be served, and cannot tell, it says so itself.
+        let kept = || specification::read(&folder).ok().flatten().map(|kept| kept.has_key_of(spec));
+        if served.or_else(kept).unwrap_or(true) {
             return foreign.forget(&spec.instance, &folder).map_err(|cause| {
                 let error = FragmentError::Io { operation: "remove", path: mark(&folder), cause };
                 self.cannot(ErrorCode::FragmentNotCreated, "use", &spec.instance, &error)

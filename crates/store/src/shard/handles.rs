@@ -124,6 +124,9 @@ impl Shard {
         if !opens.is_empty() {
             state.hold(caller.session)?;
         }
+        if was_ended {
+            state.is_back(caller.session, opens)?;
+        }
         // Removed, or about to be: the session was away for too long, and nobody else had them open.
         let is_gone = |ino: &Ino| {
             let is_left = state.tree.is_orphan(*ino) && !state.sessions.is_open(*ino);

@@ -140,7 +140,14 @@ impl Shard {
     pub(super) fn end_lost_sessions(&self, now: Instant) {
         let mut state = self.lock();
         let lost = state.sessions.expire(now, self.peers.grace());
-        lost.iter().for_each(|(session, _)| self.ended_silently(&mut state, *session));
+        for (session, _) in &lost {
+            let writes = state.losses.may_have_written(*session);
+            self.ended_silently(&mut state, *session);
+            // It may only be out of reach.
+            if writes {
+                state.losses.give_up(*session);
+            }
+        }
         drop(state);
         lost.into_iter().flat_map(|(_, closed)| closed).for_each(|ino| self.destroy_if_gone(ino));
     }

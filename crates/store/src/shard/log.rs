@@ -21,6 +21,7 @@
 //! log's name after a power loss.
 
 mod draft;
+mod error;
 pub mod format;
 mod growth;
 pub mod mark;
@@ -37,7 +38,9 @@ use rustix::io::Errno;
 use super::record::Entry;
 use crate::log_folder::{DiskFolder, Folder, LogFile};
 pub use draft::{DRAFT, Draft};
-use format::{Reader, VERSION};
+pub use error::LogError;
+pub(super) use error::io_error;
+use format::Reader;
 pub use growth::{Extent, Growth};
 use mark::Mark;
 use reserve::Reserve;
@@ -53,52 +56,6 @@ pub const OPEN_FOLDER: &str = "open the folder of";
 
 /// A log is replaced when it is this many times as long as what it began with.
 const GROWTH_MAX: u64 = 4;
-
-/// Why a log cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The file system refused.
-    #[error("{operation} metadata log {path}: {cause}")]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// An entry in the middle is damaged.
-    #[error(
-        "metadata log {path} is damaged at byte {offset}: the entry does not match its checksum, but later ones do"
-    )]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// Where.
-        offset: usize,
-    },
-    /// It ends too early.
-    #[error(
-        "metadata log {path} ends at byte {offset} with entry {found}, but was synced up to entry {synced}: its end was \
-         lost"
-    )]
-    Cut {
-        /// Which file.
-        path: PathBuf,
-        /// Where it ends.
-        offset: usize,
-        /// How many entries it has had.
-        found: u64,
-        /// How many it had when it was synced.
-        synced: u64,
-    },
-    /// The file is something else, or of another version.
-    #[error("{path} is no metadata log of version 1 to {VERSION}")]
-    Foreign {
-        /// Which file.
-        path: PathBuf,
-    },
-}
 
 /// An open log, at its end.
 #[derive(Debug)]
@@ -427,10 +384,6 @@ pub fn folder(path: &Path) -> Result<Arc<dyn Folder>, LogError> {
     let opened = DiskFolder::open(path);
     let opened = opened.map_err(|cause| io_error(OPEN_FOLDER, path.join(NAME), cause))?;
     Ok(Arc::new(opened))
-}
-
-pub(super) fn io_error(operation: &'static str, path: PathBuf, cause: io::Error) -> LogError {
-    LogError::Io { operation, path, cause }
 }
 
 /// A length in memory.

@@ -13,11 +13,14 @@
 
 mod asked;
 mod away;
+mod given_up;
 pub(super) mod left;
+mod parts;
 mod quiet;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod waking;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,11 +67,13 @@ pub struct Losses {
     quiet: BTreeSet<SessionId>,
     /// Those of whom a power loss could still take back that they are there and not quiet, and that were not answered
     /// yet.
-    waking: quiet::Waking,
+    waking: waking::Waking,
     /// Those of whom no power loss can, as far as this node knows since it was started.
     awake: BTreeSet<SessionId>,
     /// Those that say what they lost; of others nobody knows.
     speaking: BTreeSet<SessionId>,
+    /// Those that may have written while they were out of reach.
+    given_up: given_up::GivenUp,
     /// The home's own verifier, as the log has it.
     own: Option<(FragmentIndex, u64)>,
 }
@@ -109,6 +114,7 @@ impl Losses {
                 begun.entry(*fragment).or_insert(*verifier);
             }),
             Record::Ended { session } => {
+                self.given_up.remove(*session);
                 self.begun.remove(session);
                 self.pending.remove(session);
                 self.writing.remove(session);
@@ -153,6 +159,7 @@ impl Losses {
                 }
             }
             LossRecord::Quiet { session } => {
+                self.given_up.remove(*session);
                 self.writing.remove(session);
                 self.touched.end(*session);
                 self.quiet.insert(*session);
@@ -218,6 +225,21 @@ impl Losses {
     /// The session has closed a file, and may have written to it before.
     pub fn closes(&mut self, session: SessionId) {
         self.confirming.remove(&session);
+    }
+
+    /// The session may go on with what it has open for writing, though the home does not know it any more.
+    pub fn give_up(&mut self, session: SessionId) {
+        self.given_up.add(session);
+    }
+
+    /// Whether that is so of it.
+    pub fn was_given_up(&self, session: SessionId) -> bool {
+        self.given_up.has(session)
+    }
+
+    /// Whether the session may have written something that no sync has confirmed.
+    pub fn may_have_written(&self, session: SessionId) -> bool {
+        self.writing.contains(&session) || self.was_given_up(session)
     }
 
     /// Nobody knows which of those that are not quiet have written.

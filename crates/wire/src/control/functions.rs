@@ -32,6 +32,9 @@ pub struct JobProcess {
     pub script: Script,
     /// The owner whose rights the `stage_in` sources are checked with.
     pub owner: Owner,
+    /// The user who submits it, where that is not its owner and is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitter: Option<u32>,
 }
 
 /// What a script asks for.
@@ -104,15 +107,23 @@ pub struct CreatePersistent {
     /// Its namespaces; empty: striped.
     #[serde(default)]
     pub access_modes: Vec<AccessMode>,
-    /// Whether every user's jobs may use it (and, by the modes of its files, read and write it).
-    #[serde(default)]
-    pub shared: bool,
+    /// Whether every user's jobs may use it (and, by the modes of its files, read and write it); `None`: as the site
+    /// has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
     /// On how many nodes the bytes of its files are to be; `None`: as its pool has it.
     #[serde(default)]
     pub redundancy: Option<Redundancy>,
     /// Who asks, as [`Setup::caller`].
     #[serde(default = "cli")]
     pub caller: String,
+}
+
+/// Mounts a persistent buffer on a node without a job, for the user who asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MountPersistent {
+    /// Where.
+    pub node: NodeName,
 }
 
 /// Mounts an instance's namespaces.
@@ -139,6 +150,14 @@ pub struct PostRun {
     pub mountpoint: Option<PathBuf>,
 }
 
+/// Stages out what the script has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataOut {
+    /// The job is known to have failed: a source that is not there is one that it did not come to make.
+    #[serde(default)]
+    pub job_failed: bool,
+}
+
 /// Releases an instance.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Teardown {
@@ -161,7 +180,8 @@ pub struct TeardownReply {
 /// The job's environment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paths {
-    /// `DW_JOB_STRIPED` and its like; every value ends with a slash.
+    /// `DW_JOB_STRIPED` and its like, whose values end with a slash; `FOREBAY_NOTE`, where its user is to be told
+    /// something.
     pub variables: BTreeMap<String, String>,
 }
 
@@ -172,4 +192,15 @@ pub struct RealSize {
     pub capacity: u64,
     /// Always `bytes`.
     pub units: String,
+}
+
+/// A buffer whose key was changed (`POST /v1/sessions/{token}/rekey`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rekeyed {
+    /// The buffer.
+    pub token: Token,
+    /// The nodes of its parts, which take only the new key now.
+    pub nodes: Vec<NodeName>,
+    /// How many mounts were given a credential of it.
+    pub mounts: usize,
 }

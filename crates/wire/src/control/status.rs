@@ -93,6 +93,11 @@ impl SessionStatus {
     pub fn is_of_job(&self) -> bool {
         self.caller != CLI && self.persistent.is_none() && self.quarantined.is_none()
     }
+
+    /// Whether it is a persistent buffer that a user has mounted without a job.
+    pub fn is_by_hand(&self) -> bool {
+        self.caller == CLI && self.persistent.is_none() && self.instance.is_none() && !self.uses.is_empty()
+    }
 }
 
 /// What a persistent buffer has besides.
@@ -105,7 +110,7 @@ pub struct PersistentStatus {
 }
 
 /// One allocation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InstanceStatus {
     /// Its id, as `i3`.
     pub id: InstanceId,

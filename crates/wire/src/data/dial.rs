@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::credential::Credential;
-use super::hello::{self, Claim, HelloError};
+use super::hello::{self, Claim, HelloError, Refusal};
 use super::moved::Place;
+use super::renewed;
 use super::stream::Stream;
 use crate::node::StorageAddress;
 
@@ -23,12 +24,27 @@ pub enum Via {
     Unix,
 }
 
-/// Connects to `address`, or to where the fragment is now, and proves `claim` with `credential`. Returns the connection
-/// and the node's boot number.
+/// Connects to `address`, or to where the fragment is now, and proves `claim` with `credential`, or with the one that
+/// came in its place. Returns the connection and the node's boot number.
 ///
 /// # Errors
 /// [`HelloError`].
 pub fn dial(
+    address: &StorageAddress,
+    via: Via,
+    credential: &Credential,
+    claim: &Claim,
+) -> Result<(Connection, u64), HelloError> {
+    match dial_with(address, via, credential, claim) {
+        Err(HelloError::Refused(Refusal::WrongKey)) => match renewed::in_place_of(credential, claim) {
+            Some(renewed) => dial_with(address, via, &renewed, claim),
+            None => Err(HelloError::Refused(Refusal::WrongKey)),
+        },
+        dialed => dialed,
+    }
+}
+
+fn dial_with(
     address: &StorageAddress,
     via: Via,
     credential: &Credential,

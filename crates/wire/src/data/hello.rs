@@ -15,51 +15,23 @@
 //! The first six bytes of each side and the status are frozen: every later version must still be able to say that it
 //! does not match.
 
+mod nonces;
+
 use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
-use hmac::{Hmac, Mac};
+use hmac::Mac;
 use model::{FragmentIndex, InstanceId, SessionId};
-use sha2::Sha256;
 
 use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
 pub use super::key::Key;
+use super::keys::Keys;
+use nonces::Nonces;
 
 /// The protocol's version. 1: clients had the instance's key, and servers proved nothing. 2: credentials.
 pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 4] = *b"FRBY";
-
-/// What both sides have drawn for one handshake.
-struct Nonces {
-    server: [u8; 32],
-    client: [u8; 32],
-}
-
-impl Nonces {
-    fn client_proof(&self, secret: &Key, claim: &Claim) -> Hmac<Sha256> {
-        let mut mac = self.begin(secret, b"client", claim);
-        mac.update(&claim.namespace.to_le_bytes());
-        mac.update(&claim.fragment.to_le_bytes());
-        mac.update(claim.instance.as_str().as_bytes());
-        mac
-    }
-
-    fn server_proof(&self, secret: &Key, claim: &Claim, boot: u64) -> Hmac<Sha256> {
-        let mut mac = self.begin(secret, b"server", claim);
-        mac.update(&boot.to_le_bytes());
-        mac
-    }
-
-    fn begin(&self, secret: &Key, who: &[u8], claim: &Claim) -> Hmac<Sha256> {
-        let mut mac = secret.hmac();
-        mac.update(who);
-        mac.update(&self.server);
-        mac.update(&self.client);
-        mac.update(claim.session.as_bytes());
-        mac
-    }
-}
 
 /// What a client says that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,16 +176,16 @@ fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]
     bytes
 }
 
-/// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later.
+/// The server's side. `accept` looks the claim up and gives the instance's keys and whatever the server needs later.
 /// `admit` gets that when claim and identity are proven: before the client knows, and so before it can have sent a
 /// request.
 ///
 /// # Errors
 /// [`HelloError::Refused`] when the client was turned away; it has been told.
-pub fn welcome<T, U>(
+pub fn welcome<K: Into<Keys>, T, U>(
     stream: &mut (impl Read + Write),
     boot: u64,
-    accept: impl FnOnce(&Claim) -> Result<(Key, T), Refusal>,
+    accept: impl FnOnce(&Claim) -> Result<(K, T), Refusal>,
     admit: impl FnOnce(&Claim, Identity, T) -> Result<U, Refusal>,
 ) -> Result<U, HelloError> {
     let mut nonce = [0; 32];
@@ -228,10 +200,17 @@ pub fn welcome<T, U>(
     answer[1..9].copy_from_slice(&boot.to_le_bytes());
     let verdict = read_claim(stream, nonce)?.and_then(|claimed| {
         let Claimed { claim, nonces, capability, proof } = claimed;
-        let (key, found) = accept(&claim)?;
-        let secret = secret_of(&key, &capability);
-        nonces.client_proof(&secret, &claim).verify_slice(&proof).map_err(|_| Refusal::WrongKey)?;
+        let (keys, found) = accept(&claim)?;
+        let keys: Keys = keys.into();
+        let is_proven = |key: &Key| {
+            let secret = secret_of(key, &capability);
+            nonces.client_proof(&secret, &claim).verify_slice(&proof).is_ok()
+        };
+        let key = keys.find(is_proven).ok_or(Refusal::WrongKey)?;
         let admitted = admit(&claim, identity(&capability, &claim)?, found)?;
+        // It may have been taken out of use meanwhile, and the connections that were noted by then have been ended.
+        keys.find(|known| *known == key).ok_or(Refusal::WrongKey)?;
+        let secret = secret_of(&key, &capability);
         answer[9..].copy_from_slice(&nonces.server_proof(&secret, &claim, boot).finalize().into_bytes());
         Ok(admitted)
     });

@@ -2,7 +2,7 @@
 
 #![expect(missing_docs, reason = "a request's fields are named as in POSIX; the variants are documented")]
 
-mod changes;
+mod class;
 mod granted;
 mod losses;
 mod modes;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::credential::Grant;
 use super::types::{Attr, Creator, DirEntry, FileKind, FileLock, SetAttr, Time};
 
-pub use changes::Change;
+pub use class::{Asker, Change};
 pub use losses::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, Loss, LossRequest, LostOf, NAMES};
 pub use modes::{AllocateMode, RenameMode, XattrMode};
 
@@ -58,8 +58,7 @@ pub enum Request {
     Close { handles: Vec<ClosedHandle> },
     /// The size of a file that nobody writes any more, measured at `epoch`. Answer: [`Reply::Done`].
     Settle { ino: Ino, size: u64, mtime: Time, epoch: u64 },
-    /// After a restart of the shard: the files that this session has open, as (inode, readers, writers).
-    /// Answer: [`Reply::Done`].
+    /// After a restart: the files that this session has open, as (inode, readers, writers). Answer: [`Reply::Done`].
     Reclaim { opens: Vec<(Ino, u32, u32)> },
     /// An extended attribute's value. Answer: [`Reply::Bytes`].
     GetXattr { ino: Ino, name: Vec<u8> },
@@ -121,8 +120,7 @@ pub enum Request {
     Fence,
 
     // --- data again: every fragment answers for its own objects ---
-    /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
-    /// [`Reply::Stored`].
+    /// Writes the payload into places of an object, as (offset, length), in order. Answer: [`Reply::Stored`].
     WriteExtents { ino: Ino, extents: Vec<(u64, u32)> },
 
     // --- every fragment ---
@@ -132,7 +130,9 @@ pub enum Request {
     StartMover,
 
     // --- data again: every fragment answers for its own objects ---
-    /// Makes all these objects survive a power loss. Answer: [`Reply::Done`].
+    /// Makes all these objects survive a power loss. Answer: [`Reply::Done`]. Where the disk has lost something of one,
+    /// of which this session was not told by [`Request::Sync`]: EREMOTEIO, or EUCLEAN where no session was; EAGAIN
+    /// while the home of the namespace has not heard of it.
     SyncMany { inos: Vec<Ino> },
 
     // --- metadata again: the home shard answers ---

@@ -173,6 +173,21 @@ pub struct FsckReport {
     pub unseen: Vec<PartTrouble>,
 }
 
+impl FsckReport {
+    /// Adds that of another part.
+    pub fn add(&mut self, one: FsckReport) {
+        self.inodes += one.inodes;
+        self.objects += one.objects;
+        self.orphans.extend(one.orphans);
+        self.freed += one.freed;
+        self.accepted += one.accepted;
+        self.lost_writes += one.lost_writes;
+        self.lost_writes_taken += one.lost_writes_taken;
+        self.strays.extend(one.strays);
+        self.unseen.extend(one.unseen);
+    }
+}
+
 /// An object that belongs to no file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Token;
 use model::phase::Drain;
 use serde::{Deserialize, Serialize};
 
@@ -50,12 +51,12 @@ pub struct LocalDrain {
     /// Where to: an absolute path. It is made if only it is missing.
     pub to: PathBuf,
     /// What the drainers of all nodes of the job have in common: the job's id.
-    pub session: String,
+    pub session: Token,
     /// When; `None`: after the job.
     pub when: Option<Drain>,
     /// Slurm's number of the job, where it is a job of Slurm's: its time limit counts, and its output has warnings.
     #[serde(default)]
-    pub slurm_job: Option<String>,
+    pub slurm_job: Option<Token>,
 }
 
 /// What the node says of a private volume.

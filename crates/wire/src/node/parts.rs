@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{FragmentIndex, Ino, InstanceId, NodeName};
+use model::{FragmentIndex, Ino, InstanceId};
 use serde::{Deserialize, Serialize};
 
 use super::{CopyStatus, IntegrityStatus, MirrorStatus};
@@ -51,6 +51,10 @@ pub struct FragmentStatus {
     /// As [`super::FragmentSpec::witnessed`]: what it says of its copies is all that it may have answered without them.
     #[serde(default)]
     pub witnessed: bool,
+    /// As [`super::FragmentSpec::key_step`]: which change of the keys was the last that it took. A release that cannot
+    /// change them says 0.
+    #[serde(default)]
+    pub key_step: u64,
 }
 
 impl FragmentStatus {
@@ -71,17 +75,4 @@ pub struct PartFiles {
     /// Somebody who knows of some could not be asked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unasked: bool,
-}
-
-/// A part of a buffer that is not served, or that nobody could look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartTrouble {
-    /// Which part: the fragment's number.
-    pub part: FragmentIndex,
-    /// The node that has it.
-    pub node: NodeName,
-    /// Why.
-    pub why: String,
-    /// What to do next.
-    pub advice: String,
 }

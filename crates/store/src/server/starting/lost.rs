@@ -124,7 +124,12 @@ impl Fetched<'_> {
         let put = accepted
             .and_then(|()| Mark::raise(&*folder, self.confirmed))
             .map_err(|error| Why::Yet(format!("cannot note how far it goes: {error}; it is tried again")))
-            .and_then(|()| restore::put(&*folder, &self.bytes, &origin).map_err(why_not));
+            .map(|()| restore::put(&*folder, &self.bytes, &origin));
+        let put = match put {
+            // The log is in the copy, for the Forebay that wrote it.
+            Ok(Err(newer @ LogError::Newer { .. })) => return Err(Unfit::Never(newer.into())),
+            put => put.and_then(|put| put.map_err(why_not)),
+        };
         match put {
             Ok(entries) => {
                 tracing::warn!(

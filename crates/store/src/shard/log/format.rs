@@ -7,9 +7,14 @@
 //! entry := len:u32le crc32c:u32le sequence:u64le body[len]        crc32c covers sequence and body
 //! ```
 //!
+//! The number of the version stays where it is in all of them. A record of a new kind needs no new version: an older
+//! Forebay finds a whole entry that it does not know, and refuses the log.
+//!
 //! Sequence numbers go on from one log to the one that replaces it: a larger one is always later.
 
 use std::io;
+
+use disk::format::FormatError;
 
 use super::super::record::{Entry, Record};
 use crate::log_folder::LogFile;
@@ -54,6 +59,12 @@ pub fn parse_head(bytes: &[u8]) -> Option<(usize, u64)> {
     }
 }
 
+/// Why nobody here may go on with the log that begins so, where a newer Forebay wrote it.
+pub fn newer_head(bytes: &[u8]) -> Option<FormatError> {
+    let found = number(bytes, 8).filter(|found| bytes.starts_with(MAGIC) && *found > VERSION)?;
+    Some(FormatError::Newer { found: found.into(), known: VERSION })
+}
+
 /// Appends an entry to `buffer`.
 ///
 /// # Errors
@@ -77,6 +88,18 @@ pub fn encode(buffer: &mut Vec<u8>, entry: &Entry, sequence: u64) -> io::Result<
 
 /// The entry at `at`, if it is whole and the one that `sequence` expects, and where the next begins.
 pub fn decode(bytes: &[u8], at: usize, sequence: u64) -> Option<(Entry, usize)> {
+    let (body, end) = whole(bytes, at, sequence)?;
+    Some((postcard::from_bytes(body).ok()?, end))
+}
+
+/// Whether the entry at `at` is as it was written, and of a kind that only a newer Forebay knows.
+pub fn is_unknown(bytes: &[u8], at: usize, sequence: u64) -> bool {
+    whole(bytes, at, sequence).is_some_and(|(body, _)| postcard::from_bytes::<Entry>(body).is_err())
+}
+
+/// The body of the entry at `at`, if it is as it was written and the one that `sequence` expects, and where the next
+/// begins.
+fn whole(bytes: &[u8], at: usize, sequence: u64) -> Option<(&[u8], usize)> {
     let head = bytes.get(at..at.checked_add(ENTRY_HEAD_BYTES)?)?;
     let (len, crc) = (number(head, 0)? as usize, number(head, 4)?);
     if len > BODY_BYTES_MAX || long(head, 8)? != sequence {
@@ -86,7 +109,7 @@ pub fn decode(bytes: &[u8], at: usize, sequence: u64) -> Option<(Entry, usize)> 
     if crc32c::crc32c(bytes.get(at + 8..end)?) != crc {
         return None;
     }
-    Some((postcard::from_bytes(&bytes[at + ENTRY_HEAD_BYTES..end]).ok()?, end))
+    Some((&bytes[at + ENTRY_HEAD_BYTES..end], end))
 }
 
 /// The length that an entry says was synced.

@@ -11,9 +11,10 @@
 use std::io;
 use std::path::Path;
 
+use super::error::io_error;
 use super::mark::Mark;
 use super::scan::scan;
-use super::{DRAFT, LogError, NAME, OPEN, OPEN_FOLDER, io_error};
+use super::{DRAFT, LogError, NAME, OPEN, OPEN_FOLDER};
 use crate::log_folder::Folder;
 
 const ACCEPTED: &str = "meta.accepted";
@@ -58,12 +59,14 @@ fn times_accepted(folder: &dyn Folder) -> io::Result<u64> {
     Ok(note.len()?.max(1))
 }
 
-/// Whether an error says that the log, and not a way to it, is lost: a copy may take its place then.
+/// Whether an error says that the log, and not a way to it, is lost: a copy may take its place then. One that a newer
+/// Forebay wrote is there.
 pub fn is_lost(error: &LogError) -> bool {
     match error {
         LogError::Io { operation, cause, .. } => {
             [OPEN, OPEN_FOLDER].contains(operation) && cause.kind() == io::ErrorKind::NotFound
         }
+        LogError::Newer { .. } => false,
         LogError::Damaged { .. } | LogError::Cut { .. } | LogError::Foreign { .. } => true,
     }
 }

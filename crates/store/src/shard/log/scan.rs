@@ -26,6 +26,10 @@ pub fn scan(
     each: &mut dyn FnMut(Entry),
 ) -> Result<Scanned, LogError> {
     let path = path.to_owned();
+    let newer = |why: String| LogError::Newer { path: path.clone(), why };
+    if let Some(why) = format::newer_head(bytes) {
+        return Err(newer(why.to_string()));
+    }
     let Some((mut at, mut next)) = format::parse_head(bytes) else { return Err(LogError::Foreign { path }) };
     let (mut synced, mut begun) = (0, at as u64);
     while let Some((entry, end)) = format::decode(bytes, at, next) {
@@ -36,6 +40,10 @@ pub fn scan(
         } else {
             each(entry);
         }
+    }
+    if format::is_unknown(bytes, at, next) {
+        let why = format!("this Forebay does not know the record at byte {at}: a newer one wrote it");
+        return Err(newer(why));
     }
     if at < bytes.len() && format::is_damaged(bytes, at, next, synced) {
         return Err(LogError::Damaged { path, offset: at });

@@ -8,6 +8,8 @@ use super::super::record::{AttrChange, InodeRecord, Kind, Record};
 use super::format::{BODY_BYTES_MAX, PAGE_BYTES};
 use super::*;
 
+mod newer;
+
 /// How long a new log without a snapshot is.
 const BEGUN_BYTES: usize = 42;
 
@@ -168,7 +170,7 @@ proptest! {
 fn a_file_that_is_no_log_is_not_taken_for_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("meta.log");
-    for foreign in [b"FRBYMETA\x03\x00\x00\x00".as_slice(), b"", b"FRBYMETA\x02\x00\x00\x00"] {
+    for foreign in [b"FRBYMETB\x03\x00\x00\x00".as_slice(), b"", b"FRBYMETA\x02\x00\x00\x00"] {
         std::fs::write(&path, foreign).unwrap();
         assert!(matches!(read(&path), Err(LogError::Foreign { .. })));
     }

@@ -11,8 +11,9 @@ use super::super::record::Record;
 use super::super::record::losses::{INOS_MAX, LossRecord, ToldOf};
 use super::super::state::State;
 use super::super::{Shard, now, tree};
-use super::left::OWN;
+use super::parts::OWN;
 use super::{Losses, Lost};
+use crate::errno::errno_of;
 
 impl Shard {
     /// A symbolic link's text, or what this shard understands.
@@ -39,6 +40,7 @@ impl Shard {
                 let mut state = self.lock();
                 if !is_user {
                     // It went on without its memory, or has written too many.
+                    let any = any && state.losses.may_have_written(caller.session);
                     let touched =
                         any.then(|| state.losses.touched.on(caller.session, fragment, &self.layout));
                     let touched = touched.flatten();
@@ -49,9 +51,13 @@ impl Shard {
                     state.hear(caller.session, fragment, verifier)?;
                 }
                 drop(state);
+                if !is_user {
+                    // Before the next fsync asks what was lost.
+                    self.look_at_left_on(fragment, verifier)?;
+                }
                 if !is_user && (any || !inos.is_empty()) {
-                    // Said once. Where it cannot be now, a later sync does.
-                    self.sync_names();
+                    // It is said once.
+                    self.sync_log().map_err(|error| errno_of(&error))?;
                 }
             }
             LossRequest::Told { .. } | LossRequest::Left { .. } if is_user => return Err(Errno::PERM),
@@ -60,8 +66,11 @@ impl Shard {
                 self.lock().leave((fragment, verifier), inos, false, names)?;
             }
             LossRequest::Left { fragment, verifier, names, .. } => {
-                let mut state = self.lock();
-                state.leave_touched(caller.session, &self.layout, (fragment, verifier), names)?;
+                let place = (fragment, verifier);
+                let is_known = self.lock().leave_touched(caller.session, &self.layout, place, names)?;
+                // One sync for all: names come last.
+                let is_synced = !names || self.sync_names();
+                return Ok(Reply::Truth(is_known && is_synced));
             }
             LossRequest::Confirmed { again } => {
                 return self.confirmed(caller, again).map(Reply::Truth);
@@ -98,12 +107,12 @@ impl Shard {
             return Ok(0);
         }
         // To confirm something would decide against the copy of a log that may have lost its end.
-        self.check_log().map_err(|(_, error)| crate::errno::errno_of(&error))?;
+        self.check_log().map_err(|(_, error)| errno_of(&error))?;
         let mut state = self.lock();
         state.tell(&untold)?;
         silent.iter().try_for_each(|loss| state.hush(loss.of.fragment, loss.of.verifier))?;
         drop(state);
-        self.sync_log().map_err(|error| crate::errno::errno_of(&error))?;
+        self.sync_log().map_err(|error| errno_of(&error))?;
         Ok((untold.len() + silent.len()) as u64)
     }
 }
@@ -227,21 +236,25 @@ impl State {
     ) -> Result<(), Errno> {
         let begun = self.losses.begun.get(&session).filter(|_| self.losses.writing.contains(&session));
         let mut begun = begun.cloned().unwrap_or_default().into_iter();
-        begun.try_for_each(|place| self.leave_touched(session, layout, place, true))
+        begun.try_for_each(|place| self.leave_touched(session, layout, place, true).map(drop))
     }
 
     /// The session ends, or goes on without its memory: all that it may have written there, and names, may be
-    /// unconfirmed.
+    /// unconfirmed. Whether it is known which files those are.
     fn leave_touched(
         &mut self,
         session: SessionId,
         layout: &Layout,
         place: (FragmentIndex, u64),
         names: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
+        if !self.losses.may_have_written(session) {
+            return Ok(true);
+        }
         let touched = self.losses.touched.on(session, place.0, layout);
         let any = touched.is_none();
-        self.leave(place, touched.unwrap_or_default(), any, names)
+        self.leave(place, touched.unwrap_or_default(), any, names)?;
+        Ok(!any)
     }
 }
 

@@ -11,16 +11,14 @@ use model::stripe::Layout;
 use model::{FragmentIndex, Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::message::{EVERYTHING, LOSSES_MAX, Loss, LostOf, NAMES};
-use wire::data::{Reply, Request};
 
 use super::super::record::Record;
 use super::super::record::losses::LossRecord;
 use super::super::state::State;
 use super::super::{Shard, now};
+use super::parts::{Parts, verifier};
 use super::{Left, Verifiers};
 use crate::errno::errno_of;
-use crate::objects::Objects;
-use crate::peers::Peers;
 
 /// How often it is looked for what was left.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -28,86 +26,12 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// How often it is looked which commit verifiers the others have, which sessions that end without a word are judged by.
 const LOOKS: u64 = 10;
 
-/// So many files are synced at once: a fragment must answer in time, whatever its disk has to write.
-const BATCH: usize = 16;
-
-/// How long a fragment is asked for its verifier whose connection has just broken.
-const VERIFIER_PATIENCE: Duration = Duration::from_millis(200);
-
 /// How long sessions have to say what they lost, when a stage asks: they look every second.
 const SAID_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// So many files of sessions that are silent are told apart.
 const SILENT_MAX: usize = LOSSES_MAX / 2;
-
-/// By whom this node syncs its own objects, and looks.
-pub(super) const OWN: SessionId = SessionId([0xfc; 16]);
-
-/// The fragments, for as long as the shard is open.
-struct Parts {
-    objects: Arc<Objects>,
-    peers: Arc<Peers>,
-    shard: Weak<Shard>,
-}
-
-impl Parts {
-    fn of(shard: &Arc<Shard>) -> Parts {
-        Parts { objects: shard.objects.clone(), peers: shard.peers.clone(), shard: Arc::downgrade(shard) }
-    }
-
-    fn has(&self, (fragment, then): (FragmentIndex, u64)) -> bool {
-        verifier(&self.objects, &self.peers, fragment) == Some(then)
-    }
-
-    /// Syncs files on a fragment. Those that cannot be.
-    ///
-    /// # Errors
-    /// The fragment does not answer, or the shard is closed.
-    fn sync(&self, fragment: FragmentIndex, inos: &[Ino]) -> Result<Vec<Ino>, Errno> {
-        let mut failed = Vec::new();
-        for batch in inos.chunks(BATCH) {
-            if self.sync_batch(fragment, batch)? {
-                continue;
-            }
-            for ino in batch {
-                if !self.sync_batch(fragment, &[*ino])? {
-                    failed.push(*ino);
-                }
-            }
-        }
-        Ok(failed)
-    }
-
-    fn sync_batch(&self, fragment: FragmentIndex, inos: &[Ino]) -> Result<bool, Errno> {
-        if self.shard.upgrade().is_none_or(|shard| shard.destroyer.is_closed()) {
-            return Err(Errno::IO);
-        }
-        if self.peers.is_self(fragment) {
-            return Ok(self.objects.sync_many(OWN, inos).is_ok());
-        }
-        let request = Request::SyncMany { inos: inos.to_vec() };
-        Ok(!matches!(self.peers.reply(fragment, &request, Duration::ZERO)?, Reply::Failed(_)))
-    }
-
-    /// Syncs all files that have something on a fragment.
-    ///
-    /// # Errors
-    /// As [`Parts::sync`].
-    fn sync_all(&self, fragment: FragmentIndex) -> Result<Vec<Ino>, Errno> {
-        let (mut after, mut failed) = (Ino(0), Vec::new());
-        loop {
-            let page = match self.peers.is_self(fragment) {
-                true => self.objects.page(after).map_err(|error| errno_of(&error))?,
-                false => self.peers.objects(fragment, after)?,
-            };
-            let inos: Vec<Ino> = page.into_iter().map(|(ino, _)| ino).collect();
-            let Some(last) = inos.last() else { return Ok(failed) };
-            after = *last;
-            failed.extend(self.sync(fragment, &inos)?);
-        }
-    }
-}
 
 impl State {
     /// What files may have lost, as a session that writes has not said what, while the fragments have these
@@ -140,17 +64,6 @@ impl State {
         let of = |((ino, fragment), verifier)| LostOf { ino, fragment, verifier };
         let loss = |of| Loss { number: 0, of, age_ms: 0, seconds: now().seconds, told: false };
         silent.into_iter().map(|one| loss(of(one))).collect()
-    }
-}
-
-/// The commit verifier that a fragment has; `None` while it does not answer.
-fn verifier(objects: &Objects, peers: &Peers, fragment: FragmentIndex) -> Option<u64> {
-    if peers.is_self(fragment) {
-        return Some(objects.verifier());
-    }
-    match peers.reply(fragment, &Request::Verifier, VERIFIER_PATIENCE) {
-        Ok(Reply::Verifier(verifier)) => Some(verifier),
-        _ => None,
     }
 }
 
@@ -189,6 +102,20 @@ impl Shard {
         }
     }
 
+    /// As [`Shard::look_at_left`], where a client says that the fragment has this verifier: that may be old news, so
+    /// the fragment is asked, if it answers.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub(super) fn look_at_left_on(&self, fragment: FragmentIndex, said: u64) -> Result<(), Errno> {
+        let is_other = |(of, then): &(FragmentIndex, u64)| *of == fragment && *then != said;
+        if !self.lock().losses.left.keys().any(is_other) {
+            return Ok(());
+        }
+        let now = verifier(&self.objects, &self.peers, fragment);
+        self.lose_left(fragment, now.unwrap_or(said))
+    }
+
     /// What was left on the fragment under other verifiers than this is lost.
     fn lose_left(&self, fragment: FragmentIndex, verifier: u64) -> Result<(), Errno> {
         let mut state = self.lock();
@@ -212,6 +139,9 @@ impl Shard {
                  them as they are"
             );
             let inos: Vec<Ino> = inos.into_iter().chain(names.then_some(NAMES)).collect();
+            if !self.peers.is_self(fragment) && (any || !inos.is_empty()) {
+                state.doubt_files(if any { &[] } else { &inos })?;
+            }
             state.lose(fragment, verifier, &inos, any)?;
             let safe = LossRecord::Safe { fragment, verifier: then };
             state.record(None, Record::Losses(safe))?;
@@ -225,8 +155,7 @@ impl Shard {
     /// The errno of the log.
     pub fn lose_own(&self, inos: &[Ino]) -> Result<(), Errno> {
         self.lock().lose(self.peers.own(), self.objects.verifier(), inos, false)?;
-        self.sync_names();
-        Ok(())
+        self.sync_log().map_err(|error| errno_of(&error))
     }
 
     /// Makes names survive, where nothing is wrong with the log: to confirm something would decide against its copy.
@@ -246,6 +175,9 @@ impl Shard {
         // What was added meanwhile has another turn.
         if state.losses.left.get(&(fragment, verifier)).is_some_and(|left| left.addition == synced.addition) {
             state.record(None, Record::Losses(LossRecord::Safe { fragment, verifier }))?;
+            drop(state);
+            // Else a power loss brings back that it was left, under a verifier of before.
+            self.sync_names();
         }
         Ok(())
     }

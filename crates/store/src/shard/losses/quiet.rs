@@ -5,7 +5,6 @@
 //! can no longer take back that there is such a session, that it is not quiet, and which commit verifiers fragments
 //! had.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,40 +18,10 @@ use super::super::{Shard, caller::Caller};
 use super::Losses;
 use crate::errno::errno_of;
 
-/// Sessions, each with a number of the time since when it wakes, and whether there are any, which each request asks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Waking {
-    sessions: BTreeMap<SessionId, u64>,
-    begun: u64,
-    is_any: Arc<AtomicBool>,
-}
-
-impl Waking {
-    fn add(&mut self, session: SessionId) {
-        self.begun += 1;
-        self.sessions.entry(session).or_insert(self.begun);
-        self.is_any.store(true, Ordering::Release);
-    }
-
-    pub(super) fn remove(&mut self, session: &SessionId) {
-        self.sessions.remove(session);
-        self.is_any.store(!self.sessions.is_empty(), Ordering::Release);
-    }
-
-    /// The log was synced after the session began to wake `then`. Whether it has not begun anew since.
-    fn is_done(&mut self, session: &SessionId, then: u64) -> bool {
-        let is_same = self.sessions.get(session) == Some(&then);
-        if is_same {
-            self.remove(session);
-        }
-        is_same
-    }
-}
-
 impl Losses {
     /// Whether a power loss would make any session quiet, or forgotten, that is about to be answered.
     pub fn is_any_waking(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.waking.is_any)
+        self.waking.is_any()
     }
 }
 
@@ -72,7 +41,7 @@ impl State {
         if !self.losses.awake.contains(&session) {
             self.losses.waking.add(session);
         }
-        if self.losses.writing.insert(session) {
+        if self.losses.writing.insert(session) && !self.losses.was_given_up(session) {
             self.losses.touched.begin(session);
         }
         self.losses.confirming.remove(&session);
@@ -89,6 +58,17 @@ impl State {
         Ok(())
     }
 
+    /// The session was ended, goes on, and has this open: it may have written meanwhile.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn is_back(&mut self, session: SessionId, opens: &[(Ino, u32, u32)]) -> Result<(), Errno> {
+        if opens.iter().any(|(_, _, writers)| *writers > 0) {
+            self.losses.given_up.add(session);
+        }
+        if self.losses.was_given_up(session) { self.writes(session) } else { Ok(()) }
+    }
+
     /// The session says that all is confirmed, perhaps again. Whether that counts, or may when it is said again.
     fn confirms(&mut self, session: SessionId, again: bool) -> Result<bool, Errno> {
         if self.sessions.is_writing(session) {
@@ -99,7 +79,8 @@ impl State {
             return Ok(true);
         }
         let counts = self.losses.confirming.remove(&session);
-        if counts && self.losses.begun.contains_key(&session) {
+        let is_new = !self.losses.quiet.contains(&session);
+        if counts && is_new && self.losses.begun.contains_key(&session) {
             self.record(None, Record::Losses(LossRecord::Quiet { session }))?;
         }
         Ok(counts)
@@ -109,11 +90,8 @@ impl State {
 impl Shard {
     pub(super) fn confirmed(&self, caller: Caller<'_>, again: bool) -> Result<bool, Errno> {
         let counts = self.lock().confirms(caller.session, again)?;
-        if counts && again {
-            // Where it cannot be synced, a power loss takes it back.
-            self.sync_names();
-        }
-        Ok(counts)
+        // Who said so forgets what could be lost; a power loss must not take it back here.
+        Ok(counts && (!again || self.sync_log().is_ok()))
     }
 
     /// Before the session is answered.
@@ -124,7 +102,7 @@ impl Shard {
         if !self.waking.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Some(then) = self.lock().losses.waking.sessions.get(&session).copied() else { return Ok(()) };
+        let Some(then) = self.lock().losses.waking.since(&session) else { return Ok(()) };
         // Under which verifiers it is about to write. What is learned is logged.
         let begun = self.lock().losses.begun.get(&session).cloned().unwrap_or_default();
         let unknown = self.peers.all().filter(|fragment| !begun.contains_key(fragment));

@@ -2,7 +2,7 @@
 //! or extended by name. Should it end without a word, or go on without its memory, these may have lost something.
 //!
 //! **Invariant:** a session that writes and is not here may have written any file: it began before this node was
-//! started, or has written too many.
+//! started, was given up and is back, or has written too many.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,3 +1,5 @@
+//! Who is let in by a handshake, and what those hear who are not.
+
 use std::os::unix::net::UnixStream;
 
 use model::{FragmentIndex, InstanceId, SessionId};

@@ -44,8 +44,10 @@ pub enum LossRequest {
         /// Which.
         losses: Vec<LostOf>,
     },
-    /// This session is about to end, and no sync has confirmed what it wrote to these files on a fragment that had this
-    /// commit verifier; `any`: or to any file.
+    /// This session is about to end, or goes on in another process, and no sync has confirmed what it wrote to these
+    /// files on a fragment that had this commit verifier; `any`: or to any file. With `any` the answer is
+    /// [`super::Reply::Truth`]: whether the home knows which files these are, and, with `names`, has on disk what such
+    /// requests told it. Homes of before say [`super::Reply::Done`].
     Left {
         /// Where.
         fragment: FragmentIndex,

@@ -1,0 +1,53 @@
+//! The keys of a fragment that is served are changed.
+//!
+//! **Invariant:** what a node takes after a restart is what it said that it takes: the change is kept first.
+
+use std::path::Path;
+
+use wire::control::{ApiError, ErrorCode};
+use wire::data::hello::Key;
+use wire::node::FragmentSpec;
+
+use super::{POISON, Server};
+use crate::fragment::{Fragment, FragmentError, specification};
+
+impl Server {
+    /// Takes and shows the keys that the specification names from now on, if that is a later step than is known here.
+    /// Where one is not taken any more all connections are ended: who has a credential of the other comes again.
+    pub(super) fn rekey(
+        &self,
+        folder: &Path,
+        fragment: &Fragment,
+        spec: &FragmentSpec,
+    ) -> Result<(), ApiError> {
+        if spec.key_step <= fragment.keys().step() {
+            return Ok(());
+        }
+        let shown = keep(folder, spec).map_err(|error| {
+            self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
+        })?;
+        let copies = self.copies.read().expect(POISON).get(&spec.instance).cloned();
+        let other = Key::from_hex(&spec.other_key);
+        let mut is_one_dropped = false;
+        for keys in std::iter::once(fragment.keys()).chain(copies.iter().map(|copies| copies.keys())) {
+            is_one_dropped |= keys.change(shown.clone(), other.clone(), spec.key_step);
+        }
+        // Not only in the last step: a node that was away then hears of the first of the next change.
+        if is_one_dropped {
+            fragment.connections().end_all();
+            copies.iter().for_each(|copies| copies.end_all());
+        }
+        tracing::info!(instance = ?spec.instance, step = spec.key_step, "changed the keys of a fragment");
+        Ok(())
+    }
+}
+
+/// Keeps the keys for the next start; the one that is shown.
+fn keep(folder: &Path, spec: &FragmentSpec) -> Result<Key, FragmentError> {
+    let shown = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
+    let path = specification::path_of(folder);
+    let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
+    let (key, other_key) = (spec.key.clone(), spec.other_key.clone());
+    specification::write(folder, &FragmentSpec { key, other_key, key_step: spec.key_step, ..kept })?;
+    Ok(shown)
+}

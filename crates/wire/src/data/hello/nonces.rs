@@ -1,0 +1,38 @@
+//! What the two sides of a handshake prove, each with what the other has drawn.
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use super::super::key::Key;
+use super::Claim;
+
+/// What both sides have drawn for one handshake.
+pub(super) struct Nonces {
+    pub(super) server: [u8; 32],
+    pub(super) client: [u8; 32],
+}
+
+impl Nonces {
+    pub(super) fn client_proof(&self, secret: &Key, claim: &Claim) -> Hmac<Sha256> {
+        let mut mac = self.begin(secret, b"client", claim);
+        mac.update(&claim.namespace.to_le_bytes());
+        mac.update(&claim.fragment.to_le_bytes());
+        mac.update(claim.instance.as_str().as_bytes());
+        mac
+    }
+
+    pub(super) fn server_proof(&self, secret: &Key, claim: &Claim, boot: u64) -> Hmac<Sha256> {
+        let mut mac = self.begin(secret, b"server", claim);
+        mac.update(&boot.to_le_bytes());
+        mac
+    }
+
+    fn begin(&self, secret: &Key, who: &[u8], claim: &Claim) -> Hmac<Sha256> {
+        let mut mac = secret.hmac();
+        mac.update(who);
+        mac.update(&self.server);
+        mac.update(&self.client);
+        mac.update(claim.session.as_bytes());
+        mac
+    }
+}

@@ -1,0 +1,25 @@
+//! Where a process looks for a new credential when a storage node does not take the one that it has any more: the key
+//! of the buffer was changed, and the node of the process was told.
+
+use std::sync::OnceLock;
+
+use super::credential::Credential;
+use super::hello::Claim;
+
+/// The file of this name beside a mount's specification says that its process looks there: one of an older release does
+/// not, and would be locked out.
+pub const MARK: &str = "renews";
+
+type Look = dyn Fn(&Claim) -> Option<Credential> + Send + Sync;
+
+static LOOK: OnceLock<Box<Look>> = OnceLock::new();
+
+/// From here on this process asks `look` for the credential of a claim that is refused. The first call counts.
+pub fn look_by(look: impl Fn(&Claim) -> Option<Credential> + Send + Sync + 'static) {
+    let _set = LOOK.set(Box::new(look));
+}
+
+/// Another credential for the claim than the one that was refused.
+pub(super) fn in_place_of(refused: &Credential, claim: &Claim) -> Option<Credential> {
+    LOOK.get()?(claim).filter(|found| found != refused)
+}

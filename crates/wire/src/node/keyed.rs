@@ -1,0 +1,23 @@
+//! The keys that the specification of a fragment names.
+
+use super::FragmentSpec;
+use crate::data::hello::Key;
+use crate::data::keys::Keys;
+
+impl FragmentSpec {
+    /// The keys that are taken; `None` where what is shown is none.
+    pub fn keys(&self) -> Option<Keys> {
+        Some(Keys::new(Key::from_hex(&self.key)?, Key::from_hex(&self.other_key), self.key_step))
+    }
+
+    /// Whether it takes this key.
+    pub fn takes(&self, key: &Key) -> bool {
+        [&self.key, &self.other_key].into_iter().any(|text| Key::from_hex(text).as_ref() == Some(key))
+    }
+
+    /// Whether both are of one instance: they have a key in common.
+    pub fn has_key_of(&self, other: &FragmentSpec) -> bool {
+        let of_other = [&other.key, &other.other_key].into_iter().filter(|key| !key.is_empty());
+        of_other.into_iter().any(|key| [&self.key, &self.other_key].contains(&key))
+    }
+}
