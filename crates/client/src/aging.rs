@@ -10,7 +10,7 @@ use wire::data::message::LossRequest;
 use wire::data::{Reply, Request};
 
 use super::commits::Moment;
-use super::{Client, Result};
+use super::{Client, Operations, Result};
 
 /// How old: Linux's `dirty_expire_centisecs`.
 const AGE: Duration = Duration::from_secs(30);
@@ -42,17 +42,27 @@ impl Client {
         }
         let Some((_, old)) = old else { return Ok(()) };
         let (inos, names) = commits.aged(old);
-        let sync = |ino: &Ino| {
-            let ino = *ino;
-            self.layout.fragments_of(ino).map(move |at| (at, Request::Sync { ino }))
-        };
-        for inos in inos.chunks(BATCH) {
-            self.sync_all(inos, inos.iter().flat_map(sync).collect())?;
-        }
+        // One that cannot be confirmed now keeps nobody else's from being.
+        let confirmed = inos.chunks(BATCH).map(|inos| self.confirm(inos)).fold(Ok(()), Result::and);
         if names && inos.is_empty() {
             self.sync_names()?;
         }
+        confirmed?;
         self.say_confirmed(old)
+    }
+
+    /// Like a program's fsync, but nobody is told: the home knows what a disk has lost of them, and the node still
+    /// reports it to the next program that syncs the file. Should the node be started again before, it has forgotten
+    /// that, and has another verifier: so such a file stays unconfirmed, and is tried again when it is as old again.
+    fn confirm(&self, inos: &[Ino]) -> Result<()> {
+        let commits = self.nodes.commits();
+        let moment = commits.moment();
+        let lost: Vec<Ino> = self.flush(inos)?.into_iter().map(|lost| lost.ino).collect();
+        self.ask(self.home, &Request::SyncMetadata, &[])?;
+        let (lost, safe): (Vec<Ino>, Vec<Ino>) = inos.iter().partition(|ino| lost.contains(ino));
+        commits.confirmed(&safe, moment);
+        commits.not_confirmed(&lost, moment);
+        Ok(())
     }
 
     /// Where nothing was changed since then. Twice, as nothing may have been written in between.

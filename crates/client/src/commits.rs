@@ -11,20 +11,23 @@
 
 mod changing;
 mod concerned;
+mod confirmed;
 mod handed;
 mod home;
+mod syncs;
 mod telling;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use model::{FragmentIndex, Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::message::{Change, EVERYTHING, NAMES};
+
+pub use confirmed::Moment;
 
 use crate::failures::Failures;
 use crate::known::Known;
@@ -65,8 +68,7 @@ pub struct Commits {
     state: Mutex<State>,
     memory: OnceLock<Arc<dyn Memory>>,
     known: OnceLock<Arc<Known>>,
-    /// Requests under way that change something.
-    changing: AtomicUsize,
+    under_way: changing::UnderWay,
 }
 
 #[derive(Default)]
@@ -79,9 +81,17 @@ struct State {
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
     overflown: bool,
-    /// A former process of this mount may have written to any file: the home sees to that, too.
-    inherited: bool,
+    /// Fragments on which a former process may have written to any file, until the home answers for it.
+    inherited: BTreeSet<FragmentIndex>,
+    /// It was told of some of that.
+    left_told: bool,
+    /// It does not answer for all of it now: it does when all is confirmed.
+    declined: bool,
+    /// It may have forgotten.
+    forgotten: bool,
     changes: u64,
+    /// So often a fragment was found to have another verifier than before.
+    replaced: u64,
     failures: Failures,
     /// Losses that may concern any file.
     losses: u64,
@@ -111,23 +121,19 @@ pub struct Loss {
     pub others: bool,
 }
 
-/// A moment: what was changed after it is not confirmed by a sync that began at it.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment(u64);
-
 impl Commits {
     /// Nothing is written yet, but for what a former process may have that remembered this.
     pub fn new(layout: Layout, home: FragmentIndex, remembered: Remembered) -> Commits {
         let is_resumed = !remembered.verifiers.is_empty();
         let state = State {
+            inherited: remembered.verifiers.iter().map(|(fragment, _)| *fragment).collect(),
             verifiers: remembered.verifiers.into_iter().collect(),
-            inherited: is_resumed,
             metadata: is_resumed.then_some(0),
             failures: remembered.failures,
             ..State::default()
         };
-        let (memory, known, changing) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(0));
-        Commits { layout, home, state: Mutex::new(state), memory, known, changing }
+        let (state, under_way) = (Mutex::new(state), changing::UnderWay::default());
+        Commits { layout, home, state, memory: OnceLock::new(), known: OnceLock::new(), under_way }
     }
 
     /// When names are lost, `known` is to hear of it. The first call counts.
@@ -147,12 +153,18 @@ impl Commits {
         self.lock().verifiers.get(&fragment).copied()
     }
 
+    /// Grows whenever a fragment is found to have another verifier than before.
+    pub fn replaced(&self) -> u64 {
+        self.lock().replaced
+    }
+
     /// A life of connections to a fragment begins, and it has this verifier. What was lost since the last.
     pub fn begin(&self, fragment: FragmentIndex, verifier: u64) -> Option<Loss> {
         let mut state = self.lock();
         let before = state.verifiers.insert(fragment, verifier);
         self.announce(&mut state, fragment, verifier, before.is_none());
         let is_lost = before.is_some_and(|before| before != verifier);
+        state.replaced += u64::from(is_lost);
         let loss = is_lost.then(|| self.lose(&mut state, fragment));
         // Last: a successor that finds the new number must find the failures, too.
         self.remember(|memory| memory.verifier(fragment, verifier));
@@ -163,9 +175,9 @@ impl Commits {
         let written = state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| ino);
         let lost: Vec<Ino> = written.copied().chain(state.handed.lose()).collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
-        let any = state.overflown || state.inherited;
+        let any = state.overflown || state.inherited.remove(&fragment);
         let others = any || has_metadata;
-        state.lost(fragment, lost.iter().copied().chain(has_metadata.then_some(NAMES)), state.overflown);
+        state.lost(fragment, lost.iter().copied().chain(has_metadata.then_some(NAMES)), any);
         if others {
             self.fail(state, if any { EVERYTHING } else { NAMES }, Errno::IO);
         }
@@ -184,11 +196,9 @@ impl Commits {
         if has_metadata {
             state.metadata = None;
         }
-        let loss = Loss { files: lost.len(), others };
-        if loss != Loss::default() {
-            self.forget(others);
-        }
-        loss
+        // Also what others have lost, or a former process of this mount, may be kept here.
+        self.forget(others);
+        Loss { files: lost.len(), others }
     }
 
     fn forget(&self, names: bool) {
@@ -248,24 +258,6 @@ impl Commits {
         }
         state.changes += 1;
         state.metadata = Some(state.changes);
-    }
-
-    /// For a sync that is about to begin.
-    pub fn moment(&self) -> Moment {
-        Moment(self.lock().changes)
-    }
-
-    /// Every sync of the file, and of the metadata, that began at `moment` has succeeded.
-    pub fn confirmed(&self, inos: &[Ino], moment: Moment) {
-        let mut state = self.lock();
-        for ino in inos {
-            for fragment in self.layout.fragments_of(*ino) {
-                if state.objects.get(&(*ino, fragment)).is_some_and(|change| *change <= moment.0) {
-                    state.objects.remove(&(*ino, fragment));
-                }
-            }
-        }
-        state.metadata = state.metadata.filter(|change| *change > moment.0);
     }
 
     fn remember(&self, note: impl FnOnce(&dyn Memory)) {

@@ -121,7 +121,7 @@ impl Contents for Client {
     fn fsync(&self, ino: Ino) -> Result<()> {
         let synced = self.sync_all(&[ino], self.syncs_of(ino));
         self.nodes.commits().check(&[])?;
-        self.nodes.commits().tell(ino, NO_HANDLE).and(synced)
+        self.tell_after(synced, ino, NO_HANDLE)
     }
 
     fn is_written(&self, ino: Ino) -> Result<bool> {

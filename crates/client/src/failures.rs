@@ -52,10 +52,11 @@ impl Failures {
         now.max(last + 1)
     }
 
-    /// Writes to `ino`, or to any file, were lost, as `stamp` tells. Returns what it was noted for.
+    /// Writes to `ino`, or to any file, were lost, as `stamp` tells, if not later ones. Returns what it was noted for.
     pub fn failed(&mut self, ino: Ino, stamp: u64, errno: i32) -> Ino {
         let ino =
             if self.files.len() < FILES_MAX || self.files.contains_key(&ino) { ino } else { EVERYTHING };
+        let stamp = stamp.max(self.since(ino).unwrap_or(0));
         let (told, files) = (BTreeSet::new(), HashSet::new());
         self.files.insert(ino, Failure { stamp, errno, told, files, made_after: None });
         ino
@@ -93,6 +94,11 @@ impl Failures {
     /// Whether it has failed, and nobody has heard of it.
     pub fn is_untold(&self, ino: Ino) -> bool {
         self.files.get(&ino).is_some_and(|failure| failure.told.is_empty())
+    }
+
+    /// When the file failed last.
+    pub fn since(&self, ino: Ino) -> Option<u64> {
+        self.files.get(&ino).map(|failure| failure.stamp)
     }
 
     /// Whether the file has ever failed.

@@ -42,7 +42,7 @@ use model::stripe::Layout;
 use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
-use wire::data::message::{InodeReply, LossRequest};
+use wire::data::message::{ClosedHandle, InodeReply, LossRequest};
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
 use wire::data::{Credential, Reply, Request};
 use wire::node::NamespaceTarget;
@@ -55,9 +55,10 @@ pub use files::Held;
 pub use handed::Handed;
 use known::Known;
 pub use listing::Listed;
+use nodes::farewell::LastWords;
 pub use nodes::lives::Since;
 use nodes::{Ask, Nodes};
-pub use operations::{Contents, Names, Node, Operations, RequestId, Survey};
+pub use operations::{Contents, LostByDisk, Names, Node, Operations, RequestId, Survey};
 pub use sharing::{Opener, Sharing, Way};
 
 /// The result of a file operation.
@@ -189,6 +190,10 @@ impl Client {
 
     /// Asks several fragments at once; the first error counts.
     fn ask_each(&self, requests: impl Iterator<Item = (FragmentIndex, Request)>) -> Result<Vec<Reply>> {
+        self.answers(requests).into_iter().collect()
+    }
+
+    fn answers(&self, requests: impl Iterator<Item = (FragmentIndex, Request)>) -> Vec<Result<Reply>> {
         let ask = |(fragment, request)| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
         let mut asks: Vec<Ask<'_>> = requests.map(ask).collect();
         let answers = self.nodes.exchange(&mut asks);
@@ -211,17 +216,28 @@ impl Client {
     /// Best effort, within a moment: a home shard that does not hear it ends the session after its grace period.
     pub fn leave(&self) {
         self.closer.iter().for_each(|closer| closer.end());
+        if !self.nodes.end() {
+            return;
+        }
+        let has_settled = self.nodes.has_settled();
         let handles = self.files().take_held();
-        let words = self.nodes.commits().last_words();
+        self.nodes.farewell(self.home, || self.last_words(&handles, has_settled));
+    }
+
+    /// For the home shard, once it is known whether it takes part in losses.
+    fn last_words(&self, held: &[ClosedHandle], has_settled: bool) -> LastWords {
+        let losses = self.nodes.commits().last_words().into_iter().map(Request::Losses);
         let confirmed = self.nodes.leaves_nothing().then_some(LossRequest::Confirmed { again: false });
-        // Last: it may take a disk's time, and the session is over before.
-        let has_words = !words.is_empty();
-        let sync = has_words.then_some(Request::SyncMetadata);
-        let words = words.into_iter().map(Request::Losses);
-        let closed = [Request::Close { handles }].into_iter().chain(confirmed.map(Request::Losses));
-        let last = words.chain(closed).chain([Request::Goodbye]).chain(sync);
-        let last: Vec<_> = last.map(|request| (self.id(), request)).collect();
-        self.nodes.farewell(self.home, &last, has_words);
+        let closed = Request::Close { handles: held.to_vec() };
+        let closed = std::iter::once(closed).chain(confirmed.map(Request::Losses));
+        // Last: it may take a disk's time, and the session is over before. Of one whose end a power loss takes back
+        // nobody would know what it left.
+        let goodbye = [Request::Goodbye, Request::SyncMetadata];
+        // Without it the home goes by what it knows of the session, after the grace period: this client does not know
+        // what becomes of a change that is under way.
+        let end = closed.chain(goodbye.into_iter().filter(|_| has_settled));
+        let numbered = |request| (self.id(), request);
+        LastWords { losses: losses.map(numbered).collect(), end: end.map(numbered).collect() }
     }
 }
 

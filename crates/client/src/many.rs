@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use wire::data::message::{Loss, LossRequest};
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
-use super::{Ask, Client, Operations, Result, Survey, Usage, inode_of};
+use super::{Ask, Client, LostByDisk, Operations, Result, Survey, Usage, inode_of};
 
 impl Operations for Client {
     fn open_all(&self, inos: &[Ino]) -> Vec<Result<Attr>> {
@@ -56,14 +56,27 @@ impl Operations for Client {
     }
 
     fn fsync_many(&self, inos: &[Ino]) -> Result<()> {
-        let on = |fragment: FragmentIndex| -> Vec<Ino> {
-            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
-        };
-        let objects = FragmentIndex::all(self.layout.fragments).map(|fragment| (fragment, on(fragment)));
-        let objects = objects.filter(|(_, inos)| !inos.is_empty());
-        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
-        self.sync_all(inos, objects.collect())?;
+        self.sync_all(inos, self.syncs_of_many(inos))?;
         self.nodes.commits().check(inos)
+    }
+
+    fn flush(&self, inos: &[Ino]) -> Result<Vec<LostByDisk>> {
+        let syncs = self.syncs_of_many(inos);
+        let fragments: Vec<FragmentIndex> = syncs.iter().map(|(fragment, _)| *fragment).collect();
+        let answers = self.answers(syncs.into_iter()).into_iter().map(|answer| answer.map(drop));
+        let lost = losses(fragments.into_iter().zip(answers))?;
+        match inos {
+            _ if lost.is_empty() => Ok(Vec::new()),
+            [ino] => {
+                let untold = lost.iter().find(|(_, errno)| *errno == Errno::UCLEAN);
+                Ok(vec![LostByDisk { ino: *ino, untold: untold.map(|(fragment, _)| *fragment) }])
+            }
+            // Nothing is said of those that come after it.
+            _ => {
+                let each: Result<Vec<_>> = inos.iter().map(|ino| self.flush(&[*ino])).collect();
+                Ok(each?.into_iter().flatten().collect())
+            }
+        }
     }
 
     fn usage(&self) -> Result<Usage> {
@@ -117,7 +130,28 @@ impl Operations for Client {
     }
 }
 
+/// Those of the fragments that have lost something, and how they say so. What one has lost does not say that another
+/// answers, or that its home knows.
+fn losses(answers: impl Iterator<Item = (FragmentIndex, Result<()>)>) -> Result<Vec<(FragmentIndex, Errno)>> {
+    let failed: Vec<_> = answers.filter_map(|(fragment, answer)| Some((fragment, answer.err()?))).collect();
+    let is_loss = |errno: Errno| matches!(errno, Errno::REMOTEIO | Errno::UCLEAN);
+    match failed.iter().find(|(_, errno)| !is_loss(*errno)) {
+        Some((_, errno)) => Err(*errno),
+        None => Ok(failed),
+    }
+}
+
 impl Client {
+    /// What makes the contents of files survive.
+    fn syncs_of_many(&self, inos: &[Ino]) -> Vec<(FragmentIndex, Request)> {
+        let on = |fragment: FragmentIndex| -> Vec<Ino> {
+            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
+        };
+        let objects = FragmentIndex::all(self.layout.fragments).map(|fragment| (fragment, on(fragment)));
+        let objects = objects.filter(|(_, inos)| !inos.is_empty());
+        objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos })).collect()
+    }
+
     /// Asks the home shard all of this, once it knows every loss, and every close that is held.
     fn ask_home_all(&self, requests: impl Iterator<Item = Request>) -> Vec<Result<Reply>> {
         if let Err(errno) = self.tell_doubts() {
@@ -135,5 +169,19 @@ impl Client {
             let _settled = self.settled(&held, replies.next().expect("an answer for each request"));
         }
         replies.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_disk_has_lost_hides_nothing_of_another() {
+        let of = |answers: &[Result<()>]| losses((0..).map(FragmentIndex).zip(answers.iter().copied()));
+        let (told, unheard) = (Err(Errno::REMOTEIO), Err(Errno::AGAIN));
+        assert_eq!(of(&[Ok(()), told, unheard]), Err(Errno::AGAIN));
+        assert_eq!(of(&[told, Err(Errno::IO)]), Err(Errno::IO));
+        assert_eq!(of(&[Ok(()), told]), Ok(vec![(FragmentIndex(1), Errno::REMOTEIO)]));
     }
 }

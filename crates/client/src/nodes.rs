@@ -5,7 +5,7 @@
 //! restarted it says which files are open. From each node it learns the commit verifier, and every answer passes by
 //! [`Commits`].
 
-mod farewell;
+pub mod farewell;
 mod idle;
 pub mod lives;
 mod lookout;
@@ -229,7 +229,7 @@ impl Nodes {
             let errno = Errno::from_raw_os_error(errno);
             if let Request::Sync { ino } = request {
                 // The node says so once.
-                self.commits.failed(fragment, *ino, errno);
+                self.commits.lost_by_disk(fragment, *ino, errno);
             }
             return Err(errno);
         }
@@ -275,7 +275,7 @@ impl Nodes {
     /// A line to a node; one that is broken already where it cannot be had at once.
     fn line(&self, fragment: FragmentIndex) -> Line<'_> {
         let waiting = self.waiting(fragment);
-        let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::Acquire));
+        let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::SeqCst));
         let up = asked.and_then(|node| {
             node.outage.admit().ok()?;
             let link = self.checkout(node, fragment).ok()?;

@@ -171,6 +171,15 @@ pub trait Contents: Send + Sync {
     fn wrote(&self, ino: Ino, end: u64, mtime: Time);
 }
 
+/// A file of which a disk could not write something back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostByDisk {
+    /// Which.
+    pub ino: Ino,
+    /// A fragment that has told nobody by a sync, if there is one: whatever the home shard knows was something else.
+    pub untold: Option<FragmentIndex>,
+}
+
 /// All of them, and those that concern many files or the whole namespace.
 pub trait Operations: Names + Contents {
     /// Opens regular files for reading, as [`Names::open`] does; gives their attributes, in order.
@@ -186,6 +195,13 @@ pub trait Operations: Names + Contents {
     /// As [`Contents::fsync`] of many files at once. After an error, each is to be synced by itself to know which it
     /// was.
     fn fsync_many(&self, inos: &[Ino]) -> Result<()>;
+
+    /// Has the storage nodes' disks have what is in these files now. Those of which a disk has lost something;
+    /// [`Operations::lost_writes`] knows of it unless a program was told.
+    ///
+    /// # Errors
+    /// That of the request; EAGAIN: something was lost, and the home shard has not heard of it yet.
+    fn flush(&self, inos: &[Ino]) -> Result<Vec<LostByDisk>>;
 
     /// How full the namespace's instance is.
     fn usage(&self) -> Result<Usage>;

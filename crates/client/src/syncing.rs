@@ -38,7 +38,8 @@ impl Client {
     /// itself was lost.
     pub fn fsync_by(&self, ino: Ino, handle: u64) -> Result<()> {
         let synced = self.sync_and_hear(&[ino], ino, self.syncs_of(ino));
-        self.told(self.nodes.commits().tell(ino, handle).and(synced))
+        self.nodes.commits().wait_for_syncs(ino);
+        self.tell_after(synced, ino, handle)
     }
 
     /// Makes every metadata change so far survive a power loss of the home shard's node, for a handle on a folder.
@@ -47,7 +48,7 @@ impl Client {
     /// Names or attributes were lost, and the handle was not told yet.
     pub fn sync_metadata_by(&self, handle: u64) -> Result<()> {
         let synced = self.sync_and_hear(&[], EVERYTHING, Vec::new());
-        self.told(self.nodes.commits().tell(EVERYTHING, handle).and(synced))
+        self.tell_after(synced, EVERYTHING, handle)
     }
 
     /// As [`Client::sync_all`], for a handle on a file: hears what others have lost of it, too.
@@ -57,15 +58,22 @@ impl Client {
         of: Ino,
         mut requests: Vec<(FragmentIndex, Request)>,
     ) -> Result<()> {
-        self.tell_doubts()?;
         let commits = self.nodes.commits();
-        let moment = commits.moment();
+        let (moment, replaced) = (commits.moment(), commits.replaced());
+        self.tell_doubts()?;
         requests.push((self.home, Request::SyncMetadata));
         let question = commits.question(of);
         requests.extend(question.map(|question| (self.home, question)));
         let replies = self.ask_each(requests.into_iter())?;
         commits.confirmed(inos, moment);
         let mut said = replies.into_iter().last();
+        if commits.replaced() != replaced
+            && let Some(question) = commits.question(of)
+        {
+            // The home learns from this client that the node has lost what ended clients left there: ask again.
+            self.tell_doubts()?;
+            said = Some(self.ask(self.home, &question, &[])?);
+        }
         while let Some(Reply::Losses(losses)) = said.take() {
             if commits.hear(&losses)
                 && let Some(question) = commits.question(of)
@@ -76,8 +84,14 @@ impl Client {
         Ok(())
     }
 
-    /// A program is about to be told this: the home hears of it before. Where it is away that is told later.
-    fn told(&self, result: Result<()>) -> Result<()> {
+    /// What a handle is told that has just synced: what it has not heard of yet, or what became of the sync. The home
+    /// hears of a loss before; where it cannot, the handle is told once more, the next time.
+    pub(super) fn tell_after(&self, synced: Result<()>, ino: Ino, handle: u64) -> Result<()> {
+        let commits = self.nodes.commits();
+        if commits.owes(ino, handle) {
+            let _again = self.tell_doubts();
+        }
+        let result = commits.tell(ino, handle).and(synced);
         if result.is_err() {
             let _later = self.tell_doubts();
         }
@@ -109,7 +123,7 @@ impl Client {
     /// # Errors
     /// What was written to the file was lost.
     pub fn tell(&self, ino: Ino, handle: u64) -> Result<()> {
-        self.told(self.nodes.commits().tell(ino, handle))
+        self.tell_after(Ok(()), ino, handle)
     }
 
     /// Looks every second, from a thread of its own that ends with the client, whether a node was lost and is back:
@@ -135,9 +149,10 @@ impl Client {
         let _alone = self.doubting.lock().expect("no thread panics while it tells the home shard of losses");
         while let Some(news) = commits.news() {
             match self.ask(self.home, &Request::Losses(news.clone()), &[]) {
-                Err(Errno::IO) => return Err(Errno::IO),
                 // Who works for a user tells nothing of files that may be others'.
-                Ok(_) | Err(_) => commits.delivered(&news),
+                Err(Errno::PERM) => commits.refused(&news),
+                Ok(Reply::Losses(losses)) if commits.hear(&losses) => {}
+                answer => commits.delivered(&news, answer? == Reply::Truth(true)),
             }
         }
         let Some(doubts) = commits.doubts() else { return Ok(()) };

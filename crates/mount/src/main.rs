@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use client::{Client, Sharing};
+use disk::format::{self, OF_NODES};
 use fuse::device::Device;
 use fuse::session::{Negotiated, Session};
 use model::phase::Coherence;
@@ -18,13 +19,18 @@ use mount::kernel::{self, Mounted, WriteBack};
 use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
+use wire::data::renewed::{self, MARK};
 use wire::node::MountSpec;
 
 /// A few connections to each of hundreds of storage nodes.
 const DESCRIPTORS: u64 = 8192;
 
 #[derive(Parser)]
-#[command(version, about = "Serves one mount of a Forebay namespace; started by forebay-node")]
+#[command(
+    name = "forebay-mount",
+    version,
+    about = "Serves one mount of a Forebay namespace; started by forebay-node"
+)]
 struct Arguments {
     /// A file with the mount's specification, in JSON. The mount's ledger and socket are kept beside it.
     #[arg(long)]
@@ -48,9 +54,11 @@ fn main() {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = &arguments.spec;
     wire::data::moved::look_above(path);
-    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    let spec: MountSpec =
-        serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
+    let spec = read(path)?;
+    let kept = path.clone();
+    // Its node writes it there when the key of the buffer is changed.
+    renewed::look_by(move |_| read(&kept).ok()?.target.credential);
+    std::fs::write(path.with_file_name(MARK), "").context("say that another credential is looked for")?;
     let ledger = path.with_file_name("ledger");
     let folder = path.parent().unwrap_or(Path::new(""));
     let (sharing, listener) =
@@ -80,6 +88,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     served?;
     tracing::info!("unmounted");
     Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<MountSpec> {
+    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    format::decode(&text, OF_NODES).with_context(|| format!("understand {}", path.display()))
 }
 
 /// What a process needs of the mount: of one that died, its ledger and what it had agreed with the kernel.

@@ -29,6 +29,8 @@ impl Commits {
         }
         if fragment == self.home {
             state.told_confirmed = None;
+            // What it was told may not have been on disk.
+            state.forgotten |= state.left_told;
             let others = state.verifiers.iter().filter(|(other, _)| **other != self.home);
             others.for_each(|(other, verifier)| state.told_home.first_used(*other, *verifier, false));
         }
@@ -41,13 +43,20 @@ impl Commits {
         let is_old = state.changes <= old.0 && !self.is_changing();
         let is_all = state.objects.is_empty() && state.handed.is_empty() && state.metadata.is_none();
         let is_news = state.told_home.is_heard() && state.told_confirmed != Some(state.changes);
-        let has_said_all = !state.overflown && state.told_home.news().is_none();
+        let answers = state.inherited.is_empty() || (state.left_told && !state.forgotten);
+        let has_said_all = !state.overflown && answers && state.told_home.news().is_none();
         (is_old && is_all && is_news && has_said_all).then_some(state.changes)
     }
 
     /// The home was told that these are.
     pub fn told_confirmed(&self, changes: u64) {
-        self.lock_and(|state| state.told_confirmed = Some(changes));
+        self.lock_and(|state| {
+            state.told_confirmed = Some(changes);
+            // That is on disk now, and with it what the home was told of a former process.
+            if !state.forgotten {
+                state.inherited.clear();
+            }
+        });
     }
 
     /// The files that were changed until `moment`, and not since, and that no sync has confirmed; whether names were.
@@ -84,7 +93,9 @@ impl Commits {
     pub fn resume(&self) {
         self.lock_and(|state| {
             state.told_home.resume();
-            for (fragment, verifier) in &state.verifiers {
+            let mut left: Vec<_> = state.verifiers.iter().collect();
+            left.sort_by_key(|(fragment, _)| (**fragment == self.home, **fragment));
+            for (fragment, verifier) in left {
                 state.told_home.left(*fragment, *verifier, *fragment == self.home);
             }
             let untold = state.failures.iter().filter(|(_, failure)| failure.told.is_empty());
@@ -96,13 +107,28 @@ impl Commits {
         });
     }
 
-    /// What the home is to be told next.
+    /// What the home is to be told, or asked, next.
     pub fn news(&self) -> Option<LossRequest> {
         self.lock().told_home.news()
     }
 
-    /// It was told this.
-    pub fn delivered(&self, told: &LossRequest) {
+    /// It was told this, or has said what it knows. `accepted`: of a [`LossRequest::Left`], it answers for that.
+    pub fn delivered(&self, told: &LossRequest, accepted: bool) {
+        self.lock_and(|state| {
+            if let LossRequest::Left { fragment, .. } = told {
+                state.left_told = true;
+                state.declined |= !accepted;
+                // It comes last, and the others are on disk with it.
+                if *fragment == self.home && !state.declined && !state.forgotten {
+                    state.inherited.clear();
+                }
+            }
+            state.told_home.delivered(told);
+        });
+    }
+
+    /// It does not want to hear this: it answers for nothing of it.
+    pub fn refused(&self, told: &LossRequest) {
         self.lock_and(|state| state.told_home.delivered(told));
     }
 
@@ -113,7 +139,7 @@ impl Commits {
 
     /// What the home is asked when the file is synced for a handle.
     pub fn question(&self, ino: Ino) -> Option<Request> {
-        self.lock().told_home.question(ino).map(Request::Losses)
+        self.lock().told_home.question(Some(ino)).map(Request::Losses)
     }
 
     /// What the home knows, in answer to that. Whether there may be more.
@@ -124,16 +150,19 @@ impl Commits {
             // What others may have lost of any file concerns here who has something open, as lost names do.
             let of = if loss.of.ino == EVERYTHING { NAMES } else { loss.of.ino };
             let is_owed = state.failures.is_untold(of);
-            let is_news = state.told_home.hear(loss, is_owed);
-            if is_news {
+            let is_news = state.told_home.hear(loss);
+            // What failed since is not forgotten for it.
+            let stamp = Failures::stamp().saturating_sub(loss.age_ms.saturating_mul(1_000_000));
+            let newer = state.failures.since(of).filter(|newer| *newer >= stamp);
+            if is_news && !(loss.told && newer.is_some()) {
                 // Handles that were opened since hear of it only if nobody has.
-                let stamp = Failures::stamp().saturating_sub(loss.age_ms.saturating_mul(1_000_000));
                 let noted = state.failures.failed(of, stamp, Errno::IO.raw_os_error());
                 self.remember(|memory| memory.failed(noted, stamp, Errno::IO.raw_os_error()));
                 names = Some(names.unwrap_or(false) || [EVERYTHING, NAMES].contains(&noted));
             }
             let is_told = loss.told && !state.told_home.is_untold(loss.of.ino);
-            if (is_told || (is_news && of == NAMES)) && state.failures.is_untold(of) {
+            let is_told_elsewhere = is_told || (is_news && of == NAMES && !is_owed);
+            if is_told_elsewhere && newer.is_none() && state.failures.is_untold(of) {
                 state.failures.told(of, ELSEWHERE, of);
                 self.remember(|memory| memory.told(of, ELSEWHERE));
             }
@@ -147,7 +176,7 @@ impl Commits {
     /// For the home, when this client ends: what it was not told yet, and what no sync has confirmed.
     pub fn last_words(&self) -> Vec<LossRequest> {
         let state = self.lock();
-        if !state.told_home.is_heard() {
+        if state.told_home.is_deaf() {
             return Vec::new();
         }
         let mut left: BTreeMap<FragmentIndex, Vec<Ino>> = BTreeMap::new();
@@ -157,10 +186,9 @@ impl Commits {
         if !state.handed.is_empty() {
             left.entry(self.home).or_default().extend(state.handed.files());
         }
-        if state.overflown {
-            for fragment in state.verifiers.keys() {
-                left.entry(*fragment).or_default();
-            }
+        let any = |fragment: &FragmentIndex| state.overflown || state.inherited.contains(fragment);
+        for fragment in state.verifiers.keys().filter(|fragment| any(fragment)) {
+            left.entry(*fragment).or_default();
         }
         if state.metadata.is_some() {
             left.entry(self.home).or_default();
@@ -168,7 +196,7 @@ impl Commits {
         let mut words = state.told_home.all_news();
         for (fragment, inos) in left {
             let Some(verifier) = state.verifiers.get(&fragment).copied() else { continue };
-            let (any, names) = (state.overflown, fragment == self.home && state.metadata.is_some());
+            let (any, names) = (any(&fragment), fragment == self.home && state.metadata.is_some());
             let note =
                 |inos: &[Ino]| LossRequest::Left { fragment, verifier, inos: inos.to_vec(), any, names };
             words.push(note(&inos[..inos.len().min(LOSSES_MAX)]));

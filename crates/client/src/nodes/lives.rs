@@ -37,10 +37,10 @@ impl Link {
 }
 
 impl Nodes {
-    /// Now, as far as this client knows.
+    /// Now, as far as this client knows: until it is connected, from a process before it.
     pub fn since(&self, fragment: FragmentIndex) -> Since {
         let life = self.nodes.get(fragment.place()).map(|node| *node.life()).unwrap_or_default();
-        Since { life: life.number, verifier: life.verifier }
+        Since { life: life.number, verifier: self.commits.verifier(fragment).unwrap_or_default() }
     }
 
     pub(super) fn connect(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {

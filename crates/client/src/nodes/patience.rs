@@ -56,7 +56,7 @@ impl Nodes {
         let mut trouble: Option<Instant> = None;
         let mut pause = PAUSE_MIN;
         loop {
-            if self.ended.load(Ordering::Acquire) {
+            if self.ended.load(Ordering::SeqCst) {
                 return Err(Errno::NOTCONN);
             }
             let error = match attempt() {

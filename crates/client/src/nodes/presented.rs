@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use wire::data::Request;
 use wire::data::connection::encode;
+use wire::data::message::Asker;
 
 use super::Nodes;
 
@@ -18,7 +19,7 @@ impl Nodes {
         if !self.needs_grants() {
             return Cow::Borrowed(request);
         }
-        let Some((ino, write)) = request.object() else { return Cow::Borrowed(request) };
+        let Asker::Opener { ino, write } = request.asker() else { return Cow::Borrowed(request) };
         match self.files().grant(ino, write) {
             Some(grant) => Cow::Owned(Request::Granted { grant, request: encode(request) }),
             None => Cow::Borrowed(request),

@@ -10,7 +10,7 @@ use crate::support::{Cluster, pattern};
 use crate::told::{BYTES, HOME, OTHER, made, refused};
 
 /// Nothing of the client is said any more, and its thread ends.
-fn die(client: Arc<Client>) {
+pub(crate) fn die(client: Arc<Client>) {
     let mut shared = client;
     loop {
         match Arc::try_unwrap(shared) {
@@ -46,7 +46,7 @@ fn refused_after(end: impl Fn(&Arc<Client>) -> Ino) -> Vec<Ino> {
 const LOST: [Ino; 2] = [Ino(0), Ino(u64::MAX)];
 
 /// The client has said that everything is confirmed after this.
-const QUIET_AFTER: Duration = Duration::from_secs(35);
+pub(crate) const QUIET_AFTER: Duration = Duration::from_secs(35);
 
 #[test]
 fn a_client_that_had_confirmed_everything_and_never_comes_back_has_lost_nothing() {

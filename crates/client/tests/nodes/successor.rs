@@ -74,19 +74,25 @@ fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
     dial(address, Via::Tcp, &member(), &claim).map(drop)
 }
 
+/// The first fragment's log, and the copy of it.
+fn logs(cluster: &Cluster) -> [Vec<u8>; 2] {
+    [(0, "namespaces"), (1, "copies")]
+        .map(|(n, folder)| bytes(&cluster.fragment(n).join(folder).join("0/meta.log")))
+}
+
 /// All that belongs to the successors is as they have it.
 fn assert_untouched(cluster: &Cluster, ino: Ino, what: &str) {
     for part in 0..3 {
         let [own, mirror] = both(cluster, part, ino).map(|object| bytes(&object));
         assert!(own == mirror && !own.is_empty(), "{what}: the mirror of part {part} is its successor's");
     }
-    let log = |fragment: PathBuf, folder: &str| bytes(&fragment.join(folder).join("0/meta.log"));
-    let own = log(cluster.fragment(0), "namespaces");
-    assert!(log(cluster.fragment(1), "copies") == own, "{what}: the copy is of its successor's log");
+    let [own, copy] = logs(cluster);
+    assert!(copy == own, "{what}: the copy is of its successor's log");
 }
 
-/// A buffer of which node `n` was given up, with a file that was changed since, where the node has what it had.
-fn given_up(n: usize) -> (Cluster, Ino, PathBuf) {
+/// A buffer of which node `n` was given up, with a file that was changed since, and where the node has what it had. Its
+/// client is still there: as it goes the log gets longer.
+fn given_up(n: usize) -> (Cluster, Client, Ino, PathBuf) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let client = cluster.client();
     let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;
@@ -99,12 +105,14 @@ fn given_up(n: usize) -> (Cluster, Ino, PathBuf) {
     write(&client, ino, 2);
     client.create(New, ROOT, b"of-the-successor", 0o644, &ME).unwrap();
     client.sync_metadata().unwrap();
-    (cluster, ino, root)
+    // What nobody waits for is in the copy some milliseconds later.
+    wait_until("the log is copied", || logs(&cluster)[0] == logs(&cluster)[1]);
+    (cluster, client, ino, root)
 }
 
 /// Node `n` is given up, and comes back after its successor has changed what it had.
 fn comes_back(n: usize) {
-    let (cluster, ino, root) = given_up(n);
+    let (cluster, client, ino, root) = given_up(n);
     let (back, address) = come_back(&root);
     // It has found its mirror, or was told why not.
     wait_until("settled", || {
@@ -112,6 +120,7 @@ fn comes_back(n: usize) {
         status.error.is_some() || !status.starting && is_whole(&status)
     });
     assert_untouched(&cluster, ino, &format!("node {n} is back"));
+    drop(client);
     let FragmentStatus { error: why, advice, .. } = status_of(&back);
     assert!(why.iter().any(|why| why.contains("taken its place")), "node {n} is back and says: {why:?}");
     let step = advice.unwrap_or_default();

@@ -24,7 +24,7 @@ pub(crate) fn made(client: &Client, name: &str) -> Ino {
     ino
 }
 
-fn restart(cluster: &mut Cluster, n: usize) {
+pub(crate) fn restart(cluster: &mut Cluster, n: usize) {
     cluster.servers[n].shutdown();
     let address = cluster.target.nodes[n].tcp.clone();
     cluster.servers[n] = cluster.serve(n, &address);

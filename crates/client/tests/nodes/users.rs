@@ -189,3 +189,17 @@ fn what_the_client_of_a_user_has_confirmed_is_no_loss() {
     });
     assert_eq!(refused, []);
 }
+
+#[test]
+fn a_user_whose_session_goes_on_after_its_end_has_lost_nothing_that_others_wrote() {
+    let mut cluster = Cluster::start(2, 64 << 20);
+    let target = target(&cluster, other());
+    // As each run of a stage-out does, that only reads.
+    for _ in 0..2 {
+        let run = Client::resume(&target, SESSION, Default::default(), Default::default()).unwrap();
+        run.getattr(ROOT).unwrap();
+        drop(run);
+    }
+    cluster.lose_power(1);
+    assert_eq!(refused(&cluster), []);
+}

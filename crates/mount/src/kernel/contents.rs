@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use asked::{allocate_modes, appends, pages_of};
 use client::{Attr, Errno, RequestId, Result, SetAttr};
+use disk::aligned::Aligned;
 use fuse::abi::{
     AllocateIn, O_DSYNC, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
 };
@@ -40,7 +41,7 @@ const ATTRIBUTES_ONLY: i64 = -1;
 
 thread_local! {
     /// One read's bytes; kept, so that a read costs no allocation.
-    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
+    static READ_BUFFER: RefCell<Aligned> = RefCell::default();
 }
 
 /// A request to fill pages.
@@ -83,10 +84,8 @@ impl Contents {
     fn answer(&self, ino: Ino, read: &ReadIn, reply: Reply) {
         READ_BUFFER.with_borrow_mut(|buffer| {
             let size = read.size as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            match self.namespace.read(ino, read.offset, &mut buffer[..size]) {
+            let buffer = buffer.first(size);
+            match self.namespace.read(ino, read.offset, buffer) {
                 Ok(len) => {
                     if len < size && read.read_flags & READ_LOCKOWNER == 0 {
                         self.pages.ends_at(ino, read.offset.saturating_add(len as u64));
