@@ -132,15 +132,17 @@ fn write<'a>(run: &'a Arc<Run>, tasks: Vec<Task<'_>>) -> Vec<Result<Written<'a>,
         return tasks.into_iter().map(|(source, target)| regular::write(run, source, target)).collect();
     };
     let tree = &*run.sides.source;
-    let copy = |((source, target), opened): (Task<'_>, tree::Result<_>)| {
+    let flushed = run.shared.unverified.flush(tree, &sources);
+    let copy = |(((source, target), opened), flushed): ((Task<'_>, tree::Result<_>), _)| {
         let (attr, file) = opened.tried(tree, &source.path, "open for reading")?;
+        flushed?;
         let is_new = Version::of(&attr) != Version::of(&source.attr);
         if is_new && !version::rest(&Found { attr, since: Instant::now(), ..source.clone() }).is_zero() {
             return Err(Fault::new(tree, &source.path, "open for reading", Cause::Changed));
         }
         regular::write_from(run, regular::opened(run, source, attr, file)?, target)
     };
-    tasks.into_iter().zip(opened).map(copy).collect()
+    tasks.into_iter().zip(opened).zip(flushed).map(copy).collect()
 }
 
 /// Settles the copies, each after its `sync`; the sources are looked at together where that is less work.

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** paths are relative to the namespace's root and hold no `..`.
 
+mod ahead;
 mod batch;
 mod file;
 mod resolve;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use client::{Node, Operations, RequestId, Usage};
+use client::{LostByDisk, Node, Operations, RequestId, Usage};
 use model::Ino;
 use rustix::io::Errno;
 use wire::control::Side;
@@ -26,14 +27,11 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 use self::batch::BufferBatch;
 use self::file::BufferFile;
 use crate::lost::{Lost, What};
+use crate::outside::Outside;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
-    Tree, Xattr, keeps_xattr, on_one_line, split,
+    Batch, Found, Held, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target,
+    TargetFile, Tree, Xattr, keeps_xattr, on_one_line, split,
 };
-
-/// What of a batch of files is read when they are opened, bytes: of each file at most, and together.
-const AHEAD_EACH_MAX: u64 = 64 << 10;
-const AHEAD_MAX: u64 = 1 << 20;
 
 /// Folders whose inode numbers are remembered; all are forgotten when there are more.
 const FOLDERS_REMEMBERED_MAX: usize = 4096;
@@ -84,26 +82,6 @@ impl<N: Operations> Buffer<N> {
         read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
     }
 
-    /// The contents of the files that are worth reading together, by their places; what cannot be read is read again
-    /// when it is copied.
-    fn read_ahead(&self, opened: &[Result<Attr>]) -> HashMap<usize, Vec<u8>> {
-        let mut left = AHEAD_MAX;
-        let mut chosen = Vec::new();
-        for (place, attr) in opened.iter().enumerate() {
-            let Ok(attr) = attr else { continue };
-            if (1..=AHEAD_EACH_MAX.min(left)).contains(&attr.size) {
-                left -= attr.size;
-                chosen.push((place, attr.ino, usize::try_from(attr.size).expect("at most AHEAD_EACH_MAX")));
-            }
-        }
-        let files: Vec<(Ino, usize)> = chosen.iter().map(|(_, ino, length)| (*ino, *length)).collect();
-        let read = chosen.iter().zip(self.namespace.read_all(&files));
-        let whole = read.filter_map(|((place, _, length), bytes)| {
-            bytes.filter(|bytes| bytes.len() == *length).map(|bytes| (*place, bytes))
-        });
-        whole.collect()
-    }
-
     fn remember(&self, folder: &Path, ino: Ino) {
         let mut folders = self.folders.lock().expect("no thread panics with the lock");
         if folders.len() >= FOLDERS_REMEMBERED_MAX {
@@ -120,6 +98,11 @@ impl<N: Operations + 'static> Tree for Buffer<N> {
 
     fn show(&self, path: &Path) -> String {
         format!("{}/{}", self.name, on_one_line(path))
+    }
+
+    // There is nothing else to reach.
+    fn enter(&self, _folder: &Path) -> std::result::Result<(), Outside> {
+        Ok(())
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
@@ -202,6 +185,11 @@ impl<N: Operations + 'static> Source for Buffer<N> {
         self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
+    fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>> {
+        let inos: Vec<Ino> = files.iter().map(|file| file.attr.ino).collect();
+        self.namespace.flush(&inos)
+    }
+
     fn unverified(&self) -> Result<HashMap<Ino, Lost>> {
         let lost = |fragment, what| Lost { fragment, what };
         let writes = self.namespace.lost_writes()?.into_iter();
@@ -228,7 +216,7 @@ impl<N: Operations + 'static> Target for Buffer<N> {
         Ok((found(path, attr), Box::new(BufferFile::for_writing(self.namespace.clone(), attr.ino))))
     }
 
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)> {
         let (parent, name) = self.parent(path)?;
         let attr = match new {
             New::Folder(mode) => {
@@ -251,16 +239,16 @@ impl<N: Operations + 'static> Target for Buffer<N> {
                 &self.creator,
             )?,
         };
-        Ok(found(path, attr))
+        Ok((found(path, attr), None))
     }
 
-    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held> {
         let (parent, name) = self.parent(path)?;
-        self.namespace.link(RequestId::New, existing.attr.ino, parent, name).map(drop)
+        self.namespace.link(RequestId::New, existing.attr.ino, parent, name).map(|_| None)
     }
 
-    fn rename(&self, _folder: &Found, from: &Path, to: &Path) -> Result<()> {
-        let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
+    fn rename(&self, _folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        let ((parent, name), (new_parent, new_name)) = (self.parent(&entry.path)?, self.parent(to)?);
         self.namespace.rename(RequestId::New, parent, name, new_parent, new_name, RenameMode::Replace)
     }
 
@@ -288,6 +276,11 @@ impl<N: Operations + 'static> Target for Buffer<N> {
 
     fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
         self.namespace.setxattr(RequestId::New, entry.attr.ino, name, value, XattrMode::Any)
+    }
+
+    // A folder in a buffer that hands down access lists was made so for this job: what is staged in has them, too.
+    fn disinherit(&self, _entry: &Found, _kept: &[Xattr]) -> Result<()> {
+        Ok(())
     }
 
     fn usage(&self) -> Option<Usage> {

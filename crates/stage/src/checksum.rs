@@ -13,6 +13,10 @@ impl Checksum {
 
     /// The checksum with a part of `length` bytes, whose own checksum is `part`, after what was there.
     pub(crate) fn then_part(self, part: u32, length: u64) -> Checksum {
+        if self.0 == 0 {
+            // As before the first part: a sum of zero moved by any length is zero, which would be computed at length.
+            return Checksum(part);
+        }
         let length = usize::try_from(length).expect("Forebay runs on 64-bit machines");
         Checksum(crc32c::crc32c_combine(self.0, part, length))
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use crate::blocks::{self, BLOCK_BYTES};
 use crate::checksum::Checksum;
 use crate::context::Context;
-use crate::fault::{Cause, Fault, Tried};
+use crate::fault::{Cause, Fault, READ, Tried};
 use crate::tree::{OpenFile, TargetFile, Tree};
 
 /// An open file and where it is.
@@ -46,6 +46,8 @@ pub(crate) fn copy(
     read(context, source, size, runs, |piece| {
         moved(piece);
         let Piece::Data(offset, bytes) = piece else { return Ok(()) };
+        // It may have waited for its pace, or stood still.
+        check_going_on(context, source)?;
         context.retrying_open(|| {
             let written = target.file.write_at(bytes, *offset);
             written.tried(&*target.tree, &target.path, "write")
@@ -180,17 +182,17 @@ fn read_some<'b, F: OpenFile + ?Sized>(
 ) -> Result<&'b [u8], Fault> {
     check_going_on(context, from)?;
     let length =
-        context.retrying_open(|| from.file.read_at(block, offset).tried(&*from.tree, &from.path, "read"))?;
+        context.retrying_open(|| from.file.read_at(block, offset).tried(&*from.tree, &from.path, READ))?;
     match length {
         // The file is shorter than it was a moment ago.
-        0 => Err(Fault::new(&*from.tree, &from.path, "read", Cause::Changed)),
+        0 => Err(Fault::new(&*from.tree, &from.path, READ, Cause::Changed)),
         length => Ok(&block[..length]),
     }
 }
 
 fn check_going_on<F: OpenFile + ?Sized>(context: &Context, from: &Opened<F>) -> Result<(), Fault> {
     match context.monitor.is_stopping() {
-        true => Err(Fault::new(&*from.tree, &from.path, "read", Cause::Stopped)),
+        true => Err(Fault::new(&*from.tree, &from.path, READ, Cause::Stopped)),
         false => Ok(()),
     }
 }

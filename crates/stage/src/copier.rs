@@ -43,6 +43,8 @@ pub(crate) enum NotDone {
     Fault(Fault),
     /// Nothing is: the host is lost, or does not see the file.
     HostLost,
+    /// Nothing is: the host hangs, and may write into the file when it comes back.
+    HostMayWrite,
 }
 
 /// What copies.

@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::io::Errno;
 use wire::data::{FileKind, Time};
 
+use crate::before;
 use crate::context::Context;
 use crate::journal::Inode;
-use crate::regular;
 use crate::tree::Found;
 
 /// How long a file must have rested: who opens, writes and closes in turn is not to be copied each time, and two
@@ -28,7 +28,7 @@ const REST: Duration = Duration::from_secs(1);
 pub(crate) fn is_due(context: &Context, source: &Found, target: &Path) -> bool {
     source.attr.kind == FileKind::Regular
         && has_rested(source.attr.ctime)
-        && regular::staged_before(context, source, target).is_none()
+        && before::staged_before(context, source, target).is_none()
         && is_free(context, target)
         && context.sides.source.is_written(source).is_ok_and(|written| !written)
 }

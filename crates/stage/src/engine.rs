@@ -251,11 +251,12 @@ fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiE
         code: ErrorCode::BufferFull,
         blame: Blame::User,
         message: format!(
-            "the buffer {} has no room for {}, {at_least}{} bytes in {} entries{room}",
+            "the buffer {} has no room for {}, {at_least}{} bytes in {} {}{room}",
             buffer.show(Path::new("")).trim_end_matches('/'),
             spec.source,
             found.bytes_total,
             found.entries_total,
+            if found.entries_total == 1 { "entry" } else { "entries" },
         ),
         advice:
             "ask for a larger capacity in the script, or stage less; every file takes whole blocks of the \

@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** every fault names a side, a path, and what was tried.
 
+mod advice;
+
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -10,12 +12,16 @@ use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side};
 
+use self::advice::{buffer_advice, pfs_advice};
 use crate::tree::{self, Tree};
 
 /// What to do about files that lost writes.
 const TAKE_LOST_WRITES: &str = "write it anew (run the job again), or take it as it is: an fsync of it in a \
      mount of the buffer (`sync FILE`) fails once and counts as told, and `forebay fsck TOKEN --repair` takes all such \
      files (`forebay status` shows the token); then retry the stage";
+
+/// What faults call it that contents are read.
+pub const READ: &str = "read";
 
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +87,9 @@ pub enum Cause {
         /// When that was known.
         since: String,
     },
+    /// Another storage node was at it and hangs: all of it is made again, as another file.
+    #[error("the storage node that copies it hangs, and may write into the copy later")]
+    Abandoned,
     /// The stage was cancelled, or the buffer is full.
     #[error("the stage stops")]
     Stopped,
@@ -146,6 +155,7 @@ impl Fault {
                 Cause::Removed
                 | Cause::Unverified { .. }
                 | Cause::LostWrites { .. }
+                | Cause::Abandoned
                 | Cause::Stopped
                 | Cause::FirstNameFailed { .. }
                 | Cause::TwoSources { .. } => false,
@@ -227,7 +237,7 @@ impl Fault {
             }
             Cause::LostWrites { .. } => TAKE_LOST_WRITES,
             Cause::Changed => "stop whatever writes to it, then retry the stage",
-            Cause::Stopped => "start the stage again to go on where it stopped",
+            Cause::Abandoned | Cause::Stopped => "start the stage again to go on where it stopped",
             Cause::TwoSources { .. } => {
                 "the copy that has the name was left alone: move it away and retry the stage, or stage this file to \
                  another destination"
@@ -237,55 +247,9 @@ impl Fault {
     }
 }
 
-fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
-    match errno {
-        Errno::ACCESS => "check the permissions of this path and of the folders above it",
-        Errno::PERM => "only root may do this; leave it out or stage as root",
-        Errno::NOENT if direction == Direction::In => {
-            "check the spelling; if it was there, it was removed or renamed meanwhile"
-        }
-        Errno::NOENT => "a folder above it was removed or renamed meanwhile; retry the stage",
-        Errno::NOSPC => "free space on the parallel file system, then retry the stage",
-        Errno::DQUOT => "your quota is used up; remove files or ask for more, then retry the stage",
-        Errno::ROFS => "the file system is mounted read-only; ask its administrator, then retry the stage",
-        Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
-        Errno::NOTDIR => {
-            "a file is in the way of a folder, or a symbolic link (none below the folder that the stage names is \
-             followed: move it away, and see who may write there), or the stage needs type=file"
-        }
-        Errno::LOOP => "it is a symbolic link by now, or its links lead in a circle; correct them",
-        Errno::XDEV => "it, or what it leads to, is not in a folder that stages may reach (pfs_roots)",
-        Errno::NAMETOOLONG => "shorten the path, or stage to a folder nearer the root",
-        Errno::FBIG => "the file system does not take files of this size; stage to another one",
-        Errno::NOTSUP => {
-            "this file system cannot hold such an entry; leave it out or pack it into a tar file"
-        }
-        _ => "ask the administrator of the parallel file system, then retry the stage",
-    }
-}
-
-fn buffer_advice(errno: Errno) -> &'static str {
-    match errno {
-        Errno::NOSPC => "ask for a larger capacity in the script, or stage less",
-        Errno::NOENT => "check the spelling, and whether the job wrote it",
-        Errno::XDEV => "the symbolic link leads out of the buffer; name the file itself",
-        Errno::LOOP => "its symbolic links lead in a circle; correct them",
-        Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
-        Errno::NOTDIR => "a file is in the way of a folder, or the stage needs type=file",
-        Errno::PERM => "only root may do this; leave it out or stage as root",
-        Errno::ACCESS => "it is another user's in the buffer; leave it out, or ask its owner to let you",
-        Errno::IO => {
-            "scrub the buffer, which names what is damaged; where nothing is, look at `forebay status` and at the \
-             storage nodes' logs, then retry the stage"
-        }
-        _ => "look at `forebay status` and at the storage nodes' logs, then retry the stage",
-    }
-}
-
 /// An errno in words, without the number that Rust adds.
 pub(crate) fn errno_text(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    wire::without_numbers(&std::io::Error::from(errno).to_string())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use model::phase::Direction;
 use wire::data::SetAttr;
 
 use crate::context::Context;
@@ -15,6 +16,23 @@ use crate::{metadata, times};
 
 /// Permission bits of a folder until its contents are there.
 pub(crate) const MODE_MEANWHILE: u32 = 0o700;
+
+/// Permission bits of folders that nothing was said about.
+pub(crate) const FOLDER_MODE: u32 = 0o755;
+
+/// Those of the root of a job's buffer, as control makes it. It keeps others out of a mount, and says nothing of a
+/// copy of what is in it.
+const ROOT_MODE: u32 = 0o700;
+
+/// The named folder `source` with the metadata that its copy is to have. A root whose mode the job changed keeps it.
+pub(crate) fn as_copied(context: &Context, source: &Found) -> Found {
+    let mut copied = source.clone();
+    let is_root = context.sides.direction == Direction::Out && source.path.as_os_str().is_empty();
+    if is_root && source.attr.mode == ROOT_MODE {
+        copied.attr.mode = FOLDER_MODE;
+    }
+    copied
+}
 
 /// Records that a folder could not be staged whole: it is one entry, however much of it fails.
 pub(crate) fn fail(context: &Context, folder: &Folder, fault: &Fault) {

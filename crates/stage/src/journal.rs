@@ -18,11 +18,16 @@
 //!
 //! `target` and `path` are text, or an array of bytes where they are not UTF-8.
 //!
+//! What a power loss kept from the disk is zeros, and counts as records that were never made. Any other line that is no
+//! record was not written by us: nobody goes on with such a journal, and it stays as it is.
+//!
 //! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
 //! believes it. A `mounted` record is none: where one may be missing, nobody takes what is there now for what was.
 
 mod drained;
+mod error;
 mod folders;
+mod inode;
 mod past;
 mod record;
 mod siblings;
@@ -41,8 +46,10 @@ use crate::task::Task;
 use crate::version::Version;
 
 use self::drained::Drained;
-pub(crate) use self::drained::{Inode, Left};
+pub(crate) use self::drained::Left;
+pub use self::error::JournalError;
 use self::folders::Folders;
+pub(crate) use self::inode::Inode;
 use self::past::Past;
 pub use self::record::PathText;
 use self::record::{
@@ -103,18 +110,6 @@ pub struct Journal {
     output: Mutex<Output>,
 }
 
-/// Why a journal cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{operation} stage journal {}", path.display())]
-pub struct JournalError {
-    /// What was tried.
-    operation: &'static str,
-    /// The journal.
-    path: PathBuf,
-    /// Why it did not work.
-    source: io::Error,
-}
-
 struct Output {
     /// `None`: nothing is kept.
     file: Option<File>,
@@ -126,7 +121,7 @@ impl Journal {
     /// Opens the journal of a task, or makes it. Records of another are thrown away.
     ///
     /// # Errors
-    /// The file cannot be opened, read or written, or a newer Forebay wrote it: then it stays as it is.
+    /// The file cannot be opened, read or written, a newer Forebay wrote it, or it is damaged: then it stays as it is.
     pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
         let task = task.into();
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
@@ -144,7 +139,6 @@ impl Journal {
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
         let Past { run, finished, unfinished, made, mounted, is_damaged, drained, folders, .. } = past;
         let folders = Mutex::new(Folders::after(folders));
-        let drained = Mutex::new(drained);
         let places = unfinished.values().map(|file| file.place.clone()).collect();
         let unfinished = Mutex::new(unfinished);
         Ok(Journal {
@@ -157,7 +151,7 @@ impl Journal {
             mounted,
             is_damaged,
             folders,
-            drained,
+            drained: Mutex::new(drained),
             siblings: Siblings::of(path, &task),
             output,
         })
@@ -233,12 +227,11 @@ impl Journal {
         self.append(&Record::Blocks(BlocksRecord { target: PathText::from(target), blocks }));
     }
 
-    /// Records a finished file, and which inode it is at the target, if that is known: together, as a kill between the
-    /// two would have it copied again.
-    pub(crate) fn finish(&self, target: &Path, done: Finished, there: Option<Inode>) {
+    /// Records a finished file, and which inode it is at the target: together, as a kill between the two would have it
+    /// copied again.
+    pub(crate) fn finish(&self, target: &Path, done: Finished, there: Inode) {
         let mut lines = Record::File(FileRecord::new(target, done)).line();
-        let there = there.map(|inode| Record::Published(ThereRecord::new(target, inode)).line());
-        lines.extend(there.into_iter().flatten());
+        lines.extend(Record::Published(ThereRecord::new(target, there)).line());
         self.append_lines(&lines);
     }
 

@@ -14,6 +14,7 @@
 
 pub mod at;
 mod batch;
+mod before;
 mod blocks;
 pub mod buffer;
 mod checksum;
@@ -29,12 +30,14 @@ pub mod fault;
 mod folder;
 pub mod identity;
 pub mod journal;
+mod lease;
 mod links;
 mod lost;
 mod manifest;
 mod metadata;
 pub mod monitor;
 pub mod mounted;
+pub mod mover;
 pub mod movers;
 mod named;
 mod orphans;

@@ -20,6 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
+use disk::format::{self, OF_NODES};
 use model::{FragmentIndex, SessionId, phase::Direction, phase::StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
@@ -28,7 +29,7 @@ use stage::engine::Engine;
 use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
-use stage::movers::{self, Post};
+use stage::mover::{self, Post};
 use stage::pfs::Pfs;
 use stage::remote::RemoteNode;
 use stage::session::SessionError;
@@ -47,7 +48,7 @@ const DESCRIPTORS: u64 = 8192;
 
 /// Runs one stage, or copies for one that another node runs.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "forebay-stage", version)]
 struct Arguments {
     /// The stage, as the node service writes it (JSON).
     #[arg(long, requires = "journal", required_unless_present = "fragment")]
@@ -104,7 +105,7 @@ fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Res
         AddressFamily::UNIX => Stream::Unix(socket.into()),
         _ => Stream::Tcp(socket.into()),
     };
-    movers::serve(&stream, &Post { fragment: &spec, namespace, as_root, pfs }, obey)?;
+    mover::serve(&stream, &Post { fragment: &spec, namespace, as_root, pfs }, obey)?;
     // Whatever threads are still at: the coordinator has others do it.
     std::process::exit(0)
 }
@@ -117,10 +118,10 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> 
     let session = journal.with_extension("session");
     let at =
         At::create(&journal.with_extension("at")).context("make the file that tells what is being copied")?;
-    let journal = Journal::open(journal, &spec)?;
     let monitor = Arc::new(Monitor::new(&spec));
-    let status = match prepare(&spec, &session) {
-        Ok(client) => {
+    let opened = Journal::open(journal, &spec).map_err(|error| error.stage_error());
+    let status = match opened.and_then(|journal| Ok((prepare(&spec, &session)?, journal))) {
+        Ok((client, journal)) => {
             if spec.direction == Direction::In && journal.run() > 1 {
                 // Blocks that it began with are read back. Names that it finds are believed, and may not be synced.
                 client.inherit();
@@ -149,7 +150,7 @@ fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
 
 fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = std::fs::read(path).with_context(|| format!("read specification {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("parse specification {}", path.display()))
+    format::decode(&text, OF_NODES).with_context(|| format!("understand specification {}", path.display()))
 }
 
 /// The fragment that is here, and the nodes of the others, which can help.

@@ -3,9 +3,11 @@
 //! **Invariant:** a stage is `complete` only if its source was walked to the end, every entry found is done, nothing
 //! failed and nobody cancelled it.
 
+mod tally;
+
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::{NodeName, phase::StageState};
@@ -13,10 +15,13 @@ use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgr
 use wire::node::StagePace;
 
 use crate::eta::Gauge;
+use crate::lease::Lease;
 use crate::pace::Pace;
 use crate::stalls::Stalls;
 use crate::task::Task;
 use crate::verify;
+
+pub(crate) use tally::Tally;
 
 /// As many failures and as many remarks as a status lists.
 const LISTED_MAX: usize = 100;
@@ -36,6 +41,7 @@ pub struct Monitor {
     bytes_moved: AtomicU64,
     bytes_to_verify: AtomicU64,
     entries_failed: AtomicU64,
+    sources_missing: AtomicU64,
     planned: AtomicBool,
     cancelled: AtomicBool,
     buffer_full: AtomicBool,
@@ -50,6 +56,8 @@ pub struct Monitor {
     /// That of this process alone, which the limit of its node gives it.
     pub(crate) own_pace: Pace,
     pub(crate) stalls: Stalls,
+    /// A mover's.
+    pub(crate) lease: Lease,
 }
 
 impl Monitor {
@@ -68,6 +76,7 @@ impl Monitor {
             bytes_moved: AtomicU64::new(0),
             bytes_to_verify: AtomicU64::new(0),
             entries_failed: AtomicU64::new(0),
+            sources_missing: AtomicU64::new(0),
             planned: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             buffer_full: AtomicBool::new(false),
@@ -81,6 +90,7 @@ impl Monitor {
             pace: Pace::default(),
             own_pace: Pace::default(),
             stalls: Stalls::default(),
+            lease: Lease::default(),
         };
         monitor.pace.limit(limit);
         monitor
@@ -168,6 +178,7 @@ impl Monitor {
             bytes_verified: get(&self.bytes_verified),
             bytes_moved: get(&self.bytes_moved),
             entries_failed: get(&self.entries_failed),
+            sources_missing: get(&self.sources_missing),
             planned: self.planned.load(Ordering::Acquire),
             entries_total: get(&self.entries_total),
             bytes_total: get(&self.bytes_total),
@@ -230,6 +241,11 @@ impl Monitor {
         self.failures.lock().expect("no thread panics with the lock").push(failure);
     }
 
+    /// A source that was named is not there.
+    pub(crate) fn source_missing(&self) {
+        self.sources_missing.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn failed(&self, failure: FileFailure) {
         self.entries_failed.fetch_add(1, Ordering::Relaxed);
         let mut failures = self.failures.lock().expect("no thread panics with the lock");
@@ -259,49 +275,7 @@ impl Monitor {
 
     /// Whether nothing more is to be copied.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.is_cancelled() || self.is_buffer_full()
-    }
-}
-
-/// The bytes that one attempt at one file has counted; taken back on drop unless the attempt was kept.
-pub(crate) struct Tally {
-    monitor: Arc<Monitor>,
-    copied: AtomicU64,
-    verified: AtomicU64,
-    kept: AtomicBool,
-}
-
-impl Tally {
-    pub(crate) fn new(monitor: &Arc<Monitor>) -> Tally {
-        Tally {
-            monitor: monitor.clone(),
-            copied: AtomicU64::new(0),
-            verified: AtomicU64::new(0),
-            kept: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn copied(&self, bytes: u64) {
-        self.copied.fetch_add(bytes, Ordering::Relaxed);
-        self.monitor.bytes_done.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn verified(&self, bytes: u64) {
-        self.verified.fetch_add(bytes, Ordering::Relaxed);
-        self.monitor.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn keep(&self) {
-        self.kept.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Tally {
-    fn drop(&mut self) {
-        if !self.kept.load(Ordering::Relaxed) {
-            self.monitor.bytes_done.fetch_sub(self.copied.load(Ordering::Relaxed), Ordering::Relaxed);
-            self.monitor.bytes_verified.fetch_sub(self.verified.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
+        self.is_cancelled() || self.is_buffer_full() || self.lease.is_over()
     }
 }
 

@@ -4,18 +4,20 @@
 //! ```text
 //! coordinator                                               other storage node
 //!   RemoteNode::start -- data path: StartMover ------------------> its service starts `forebay-stage --fragment`
-//!   Link  -- Begin, then Copy, ReadBack, Files -------------> serve: a few threads at a time
+//!   Link  -- Begin, then Copy, ReadBack, Files -------------> mover: a few threads at a time
 //!     ^ lanes: threads that take units and small files from the stage's queue and give them to their link
 //! ```
 //!
 //! **Invariant:** what a mover did counts when it has answered, and a small file only once the coordinator has given it
-//! its name: that fails where the mover sees another file system under the same path.
+//! its name: that fails where the mover sees another file system under the same path. Nothing that a mover which hangs
+//! could still write to, rename or remove is given a name: of small files it has parts of its own, which only the
+//! coordinator names, and a large file that it was at is made again, as another file.
 
 mod batch;
 mod lane;
 mod link;
-mod record;
-mod serve;
+mod probe;
+pub(crate) mod record;
 
 use std::sync::Arc;
 use std::thread::Scope;
@@ -26,7 +28,6 @@ use wire::node::StageSpec;
 
 use self::lane::Lane;
 use self::link::Link;
-pub use self::serve::{Post, ServeError, serve};
 use crate::copier::Copier;
 use crate::queue::Host;
 use crate::remote::{BYTES_MIN, LANES};

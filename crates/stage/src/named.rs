@@ -27,10 +27,9 @@ fn folders(spec: &StageSpec) -> Vec<PathBuf> {
     let above = |path: &Path| path.parent().map(Path::to_owned);
     let mut folders: Vec<PathBuf> = list::folders(spec).into_iter().collect();
     folders.extend(spec.pairs.iter().filter_map(|pair| above(&pair.pfs)));
-    folders.extend(match spec.kind {
-        StageKind::Directory => Some(spec.pfs_path.clone()),
-        StageKind::File | StageKind::List => above(&spec.pfs_path),
-    });
+    let is_folder = matches!(spec.kind, StageKind::Directory | StageKind::Any);
+    folders.extend(is_folder.then(|| spec.pfs_path.clone()));
+    folders.extend((spec.kind != StageKind::Directory).then(|| above(&spec.pfs_path)).flatten());
     folders.extend(spec.policy.manifest.as_deref().and_then(above));
     folders
 }

@@ -7,22 +7,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use model::Ino;
 use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::journal::{Inode, Left};
 use crate::tree::{self, Found};
+use crate::version;
 
-/// What has just been given the name `target`, if that still is this inode.
-pub(crate) fn ours(context: &Context, target: &Path, ino: Ino) -> Option<Found> {
-    context.sides.target.find(target).ok().filter(|there| there.attr.ino == ino)
-}
-
-/// Notes anew what the inode that has the name `target` is like.
-pub(crate) fn note(context: &Context, target: &Path, ino: Ino) {
-    if let Some(there) = ours(context, target, ino) {
-        context.journal.publish(target, Inode::of(&there));
+/// Notes anew what `first`, which a pass has published, is like.
+pub(crate) fn note(context: &Context, first: &Found) {
+    if let Ok(there) = context.sides.target.find(&first.path)
+        && version::is_same(&there, first)
+    {
+        context.journal.publish(&first.path, Inode::of(&there));
     }
 }
 

@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::context::Context;
-use crate::fault::{Fault, Tried};
+use crate::fault::{Cause, Fault, Tried};
 use crate::orphans;
 use crate::tree::{self, Found};
+
+/// What faults call it that an entry gets its name.
+pub const PUBLISH: &str = "rename into place";
 
 /// An entry under its working name; removed on drop unless it was published.
 pub(crate) struct Part<'a> {
@@ -36,13 +39,14 @@ impl<'a> Part<'a> {
         std::mem::take(&mut self.path)
     }
 
-    /// Gives it its name in `folder`, in place of what has it now.
-    pub(crate) fn publish(mut self, folder: &Found, target: &Path) -> Result<(), Fault> {
-        if self.path != target {
-            rename(self.context, folder, &self.path, target)?;
-        }
-        self.published = true;
-        Ok(())
+    /// Gives it, which was `made`, its name in `folder`, in place of what has it now; says what it is there.
+    pub(crate) fn publish(mut self, folder: &Found, made: &Found, target: &Path) -> Result<Found, Fault> {
+        let entry = Found { path: self.path.clone(), ..made.clone() };
+        let published = publish(self.context, folder, &entry, target);
+        // What somebody has put in the place of what had its name from the start is his.
+        let is_others = published.as_ref().is_err_and(|fault| fault.cause == Cause::Changed);
+        self.published = published.is_ok() || (is_others && self.path == target);
+        published
     }
 }
 
@@ -54,15 +58,38 @@ impl Drop for Part<'_> {
     }
 }
 
-/// Gives what is at `place` the name `target` in `folder`; of a folder that has it, what passes put there is taken away
-/// first.
-pub(crate) fn rename(context: &Context, folder: &Found, place: &Path, target: &Path) -> Result<(), Fault> {
+/// Gives `entry` the name `target` in `folder`, and says what it is there; of a folder that has the name, what passes
+/// put there is taken away first.
+pub(crate) fn publish(
+    context: &Context,
+    folder: &Found,
+    entry: &Found,
+    target: &Path,
+) -> Result<Found, Fault> {
     let tree = &*context.sides.target;
-    let moved = match tree.rename(folder, place, target) {
-        Err(Errno::ISDIR) if orphans::give_way(context, target) => tree.rename(folder, place, target),
+    let rename = || if entry.path == target { Ok(()) } else { tree.rename(folder, entry, target) };
+    let moved = match rename() {
+        Err(Errno::ISDIR) if orphans::give_way(context, target) => rename(),
         moved => moved,
     };
-    moved.tried(tree, target, "rename into place")
+    // Somebody may have put another in its place, before it had the name or after. What had it from the start is not
+    // made again in place of that.
+    let exhausted = entry.path == target;
+    let swapped = || Err(Fault { exhausted, ..Fault::new(tree, target, PUBLISH, Cause::Changed) });
+    match moved {
+        Err(Errno::STALE) => return swapped(),
+        moved => moved.tried(tree, target, PUBLISH)?,
+    }
+    // The number tells it, as long as who made it holds it open.
+    match tree.find(target) {
+        Ok(there) if there.attr.ino == entry.attr.ino => Ok(there),
+        // It had its name, and was taken on.
+        Err(Errno::NOENT | Errno::NOTDIR) if !exhausted => {
+            Ok(Found { path: target.to_owned(), ..entry.clone() })
+        }
+        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => swapped(),
+        Err(errno) => Err(errno).tried(tree, target, "look up"),
+    }
 }
 
 /// Makes a part at `place` with `make`, in place of whatever but a folder is there. Faults name `name`, which it is to

@@ -6,32 +6,34 @@
 mod attr;
 mod batch;
 mod file;
+mod made;
 mod roots;
+mod source;
 mod stores;
 mod xattrs;
 
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
-use disk::below::{Place, Root, by_descriptor};
+use disk::below::{Folders, Place, Root, by_descriptor};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timestamps, XattrFlags};
-use rustix::fs::{Gid, Uid};
+use rustix::fs::{Gid, Uid, openat, statat};
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{FileKind, SetAttr};
 
-pub(crate) use self::attr::attributes;
-use self::attr::{node_type, timespec};
+pub(crate) use self::attr::of_open;
+pub use self::attr::{attributes, device};
+use self::attr::{found, look, timespec, with};
+use self::file::OpenFiles;
 pub use self::file::PfsFile;
 use self::roots::Roots;
 use crate::outside::Outside;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Source, Target, TargetFile, Tree, Xattr,
+    Batch, Found, Held, Listing, New, OpenFile, Placement, Result, Target, TargetFile, Tree, Xattr,
     on_one_line, split,
 };
 
@@ -45,64 +47,82 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 #[derive(Clone, Debug, Default)]
 pub struct Pfs {
     roots: Arc<Roots>,
+    /// In which files are made and looked at; `None`: each is reached from its root.
+    folders: Option<Arc<Folders>>,
+    open: Arc<OpenFiles>,
 }
 
 impl Pfs {
     /// That of which stages may reach what is below these folders; all of it, if there are none.
     pub fn within(limits: &[PathBuf]) -> Pfs {
-        Pfs { roots: Arc::new(Roots::within(limits)) }
+        Pfs { roots: Arc::new(Roots::within(limits)), ..Pfs::default() }
     }
 
-    /// Below a folder whose path is free of links: whichever is there when a name is reached.
-    pub fn at(folder: &Path) -> Pfs {
-        let pfs = Pfs::default();
-        pfs.roots.add(Root::at(folder)).expect("nothing limits it");
-        pfs
+    /// For who works on single files below a root: what it says is what is in folders that it has held for a while,
+    /// until [`Pfs::let_go`]. Whoever cannot have that looks for himself.
+    pub fn below(root: Root) -> Pfs {
+        Pfs { folders: Some(Arc::new(Folders::below(root))), ..Pfs::default() }
     }
 
-    /// Opens a regular file for reading: [`Tree::open`].
+    /// Reaches every folder anew.
+    pub fn let_go(&self) {
+        self.folders.iter().for_each(|folders| folders.let_go());
+    }
+
+    /// Opens a regular file for reading: [`Tree::open`]. For who syncs it, which has stores stamp it, too.
     ///
     /// # Errors
     /// The file system's; STALE where it is not a regular file any more.
     pub fn open_file(&self, file: &Found) -> Result<PfsFile> {
-        let opened = self.open_regular(&file.path, OFlags::RDONLY)?;
-        stores::stamp_from_now_on(opened.file());
-        Ok(opened)
+        self.open_regular(&file.path, OFlags::RDONLY)
     }
 
     /// Opens a file that must be a regular one.
     fn open_regular(&self, path: &Path, access: OFlags) -> Result<PfsFile> {
         // Without NONBLOCK the open would hang if somebody put a pipe in the file's place meanwhile.
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = PfsFile::new(File::from(self.opened(path, flags)?));
-        if opened.attributes()?.kind != FileKind::Regular {
+        let file = File::from(self.opened(path, flags)?);
+        let found = of_open(&file)?;
+        if attributes(&found).kind != FileKind::Regular {
             return Err(Errno::STALE);
         }
-        Ok(opened)
+        Ok(self.open.note(file, &found))
     }
 
     fn opened(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
-        self.roots.of(path)?.open(path, flags, Mode::empty())
+        match &self.folders {
+            Some(folders) => folders.open(path, flags, Mode::empty()),
+            None => self.roots.of(path)?.open(path, flags, Mode::empty()),
+        }
     }
 
     /// Where a name is made or changed.
     fn place(&self, path: &Path) -> Result<Place> {
-        self.roots.above(path)?.reach(path)
+        match &self.folders {
+            Some(folders) => folders.root().reach(path),
+            None => self.roots.above(path)?.reach(path),
+        }
     }
 
     /// A path that leads to the very entry that was found, as long as what comes with it is held.
-    fn held(&self, entry: &Found) -> Result<(PathBuf, OwnedFd)> {
+    fn held(&self, entry: &Found) -> Result<(PathBuf, Box<dyn AsFd>)> {
+        if let (Some(folders), Some(file)) = (&self.folders, self.open.get(entry)) {
+            // Its name, too: what somebody has put in its place must not be published for it.
+            let there =
+                folders.with(&entry.path, |folder, name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
+            return if entry.is(&there) {
+                Ok((by_descriptor(&file), Box::new(file)))
+            } else {
+                Err(Errno::NOENT)
+            };
+        }
         let held = self.opened(&entry.path, ENTRY)?;
         let there = rustix::fs::fstat(&held)?;
-        if !is_it(&there, entry) {
+        if !entry.is(&there) {
             return Err(Errno::NOENT);
         }
-        Ok((by_descriptor(&held), held))
+        Ok((by_descriptor(&held), Box::new(held)))
     }
-}
-
-fn is_it(there: &rustix::fs::Stat, entry: &Found) -> bool {
-    (there.st_dev, there.st_ino) == (entry.device, entry.attr.ino.into())
 }
 
 impl Tree for Pfs {
@@ -119,7 +139,8 @@ impl Tree for Pfs {
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
-        found(path.to_owned(), self.opened(path, ENTRY)?)
+        let Some(folders) = &self.folders else { return found(path.to_owned(), self.opened(path, ENTRY)?) };
+        Ok(with(path.to_owned(), &folders.with(path, look)?))
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
@@ -143,27 +164,19 @@ impl Tree for Pfs {
         let entries = fs::read_dir(by_descriptor(&held)).map_err(errno)?;
         Ok(Box::new(entries.map(move |entry| {
             let entry = entry.map_err(|error| (path.clone(), errno(error)))?;
-            let path = path.join(entry.file_name());
-            match entry.metadata() {
-                Ok(metadata) => Ok(with(path, &metadata)),
-                Err(error) => Err((path, errno(error))),
+            let (name, path) = (entry.file_name(), path.join(entry.file_name()));
+            match look(held.as_fd(), &name) {
+                Ok(found) => Ok(with(path, &found)),
+                Err(errno) => Err((path, errno)),
             }
         })))
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        Ok(Box::new(self.open_file(file)?))
-    }
-}
-
-impl Source for Pfs {
-    fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        fs::read_link(self.place(&link.path)?.path()).map_err(errno)
-    }
-
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        let held = self.opened(&entry.path, ENTRY)?;
-        xattrs::read(&by_descriptor(&held))
+        let opened = self.open_file(file)?;
+        // Not an error that a second try could hide.
+        opened.stamp_from_now_on().map_err(|_| Errno::REMOTEIO)?;
+        Ok(Box::new(opened))
     }
 }
 
@@ -178,42 +191,43 @@ impl Target for Pfs {
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = File::from(self.roots.above(path)?.open(path, flags, Mode::from_raw_mode(0o600))?);
-        let metadata = file.metadata().map_err(errno)?;
-        Ok((with(path.to_owned(), &metadata), Box::new(PfsFile::new(file))))
+        let mode = Mode::from_raw_mode(0o600);
+        let opened = match &self.folders {
+            // Whoever moved the folder that is held does not get what is made now.
+            Some(folders) => folders.root().open(path, flags, mode)?,
+            None => self.roots.above(path)?.open(path, flags, mode)?,
+        };
+        let found = of_open(&opened)?;
+        Ok((with(path.to_owned(), &found), Box::new(self.open.note(File::from(opened), &found))))
     }
 
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
-        let Place { folder, name } = self.place(path)?;
-        match new {
-            New::Folder(mode) => rustix::fs::mkdirat(&folder, &name, Mode::from_raw_mode(mode))?,
-            New::Symlink(text) => rustix::fs::symlinkat(text, &folder, &name)?,
-            New::Node { kind, rdev } => {
-                let mode = Mode::from_raw_mode(0o600);
-                rustix::fs::mknodat(&folder, &name, node_type(kind)?, mode, rdev)?;
-            }
-        }
-        found(path.to_owned(), rustix::fs::openat(&folder, &name, ENTRY | OFlags::CLOEXEC, Mode::empty())?)
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)> {
+        made::make(&self.place(path)?, path, new)
     }
 
-    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
-        let (from, to) = (self.place(&existing.path)?, self.place(path)?);
-        rustix::fs::linkat(&from.folder, &from.name, &to.folder, &to.name, AtFlags::empty())
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held> {
+        made::link(self.opened(&existing.path, ENTRY)?, existing, &self.place(path)?)
     }
 
-    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
-        let (part, name) = split(from)?;
+    fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        let (part, name) = split(&entry.path)?;
         let place = self.place(to)?;
-        if !is_it(&rustix::fs::fstat(&place.folder)?, folder) {
+        if !folder.is(&rustix::fs::fstat(&place.folder)?) {
             return Err(Errno::NOENT);
         }
-        if to.parent() == Some(part) {
-            return rustix::fs::renameat(&place.folder, name, &place.folder, &place.name);
+        let elsewhere = (to.parent() != Some(part)).then(|| self.place(&entry.path)).transpose()?;
+        let from = elsewhere.as_ref().map_or(&place.folder, |from| &from.folder);
+        // Whose number this is: the entry's, as long as that is held open. A mover's is not, see `movers::batch`.
+        if u64::from(entry.attr.ino) != statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino {
+            return Err(Errno::STALE);
         }
-        rustix::fs::renameat(&self.place(from)?.folder, name, &place.folder, &place.name)
+        rustix::fs::renameat(from, name, &place.folder, &place.name)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        if let Some(folders) = &self.folders {
+            return folders.with(path, |folder, name| rustix::fs::unlinkat(folder, name, AtFlags::empty()));
+        }
         let Place { folder, name } = self.place(path)?;
         rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
     }
@@ -224,7 +238,14 @@ impl Target for Pfs {
     }
 
     fn sync_folder(&self, path: &Path) -> Result<()> {
-        File::from(self.opened(path, FOLDER)?).sync_all().map_err(errno)
+        let opened = match &self.folders {
+            // That in which the names were made.
+            Some(folders) => {
+                folders.within(path, |held| openat(held, ".", FOLDER | OFlags::CLOEXEC, Mode::empty()))?
+            }
+            None => self.opened(path, FOLDER)?,
+        };
+        File::from(opened).sync_all().map_err(errno)
     }
 
     fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
@@ -257,15 +278,6 @@ impl Target for Pfs {
         let (path, _held) = self.held(entry)?;
         xattrs::disinherit(&path, kept)
     }
-}
-
-/// An entry, by its own descriptor.
-fn found(path: PathBuf, entry: OwnedFd) -> Result<Found> {
-    Ok(with(path, &File::from(entry).metadata().map_err(errno)?))
-}
-
-fn with(path: PathBuf, metadata: &fs::Metadata) -> Found {
-    Found { path, device: metadata.dev(), attr: attributes(metadata), since: Instant::now() }
 }
 
 /// The errno in an error of std; std's own errors (a NUL in a path) are invalid arguments.

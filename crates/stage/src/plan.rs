@@ -5,6 +5,7 @@
 //! | file | a file | the destination; below it, under the source's name, if it ends in a slash or is a folder |
 //! | directory | a folder | its contents into the destination, whether or not either ends in a slash |
 //! | list | lines of `source destination` | as for a file, each |
+//! | any | a file or a folder | as for what it is |
 //!
 //! Folders that are missing above the destination are made.
 
@@ -28,14 +29,14 @@ use crate::context::Context;
 use crate::drained;
 use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Cause, Fault, Tried};
-use crate::folder::{MODE_MEANWHILE, make_usable, release};
+use crate::folder::{FOLDER_MODE, MODE_MEANWHILE, as_copied, make_usable, release};
 use crate::pfs::ends_with_slash;
 use crate::run::Run;
 use crate::strays;
 use crate::tree::{Found, New, if_there, split};
 
-/// Permission bits of folders that nothing was said about.
-const FOLDER_MODE: u32 = 0o755;
+/// What is tried first with a source that was named.
+const LOOK_UP_SOURCE: &str = "look up source";
 
 /// Finds everything that `spec` names and queues it.
 ///
@@ -52,6 +53,10 @@ pub(crate) fn plan(run: &Arc<Run>, spec: &StageSpec) -> Result<(), ApiError> {
             let (source, target) = sides(spec)?;
             planner.directory(&source, &target, spec.source_ino).map_err(|fault| whole(run, &fault))
         }
+        StageKind::Any => {
+            let (source, target) = sides(spec)?;
+            planner.any(&source, &target).map_err(|fault| whole(run, &fault))
+        }
         StageKind::List => planner.list(spec),
     };
     for (_, folder) in planner.destinations.drain() {
@@ -62,8 +67,16 @@ pub(crate) fn plan(run: &Arc<Run>, spec: &StageSpec) -> Result<(), ApiError> {
 
 /// A fault that ends the stage as a whole.
 fn whole(context: &Context, fault: &Fault) -> ApiError {
+    count_missing(context, fault);
     context.monitor.name_failure(fault.failure(context.sides.direction));
     fault.stage_error(context.sides.direction)
+}
+
+/// Counts a source that is not there, for who has to judge whether it is missed.
+fn count_missing(context: &Context, fault: &Fault) {
+    if fault.operation == LOOK_UP_SOURCE && matches!(fault.errno(), Some(Errno::NOENT | Errno::NOTDIR)) {
+        context.monitor.source_missing();
+    }
 }
 
 /// A path as the directive has it, with what a slash at its end means.
@@ -122,15 +135,14 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// What has the name. Where nothing has, and it is known which inode was meant, that one under whatever name.
     fn source(&self, path: &Path, ino: Option<Ino>) -> Result<Found, Fault> {
-        const LOOK_UP: &str = "look up source";
         let tree = &*self.run.sides.source;
         let ino = match (tree.locate(path), ino) {
             (Err(Errno::NOENT | Errno::NOTDIR), Some(ino)) => ino,
-            (found, _) => return found.tried(tree, path, LOOK_UP),
+            (found, _) => return found.tried(tree, path, LOOK_UP_SOURCE),
         };
         match tree.known(ino, path) {
-            Err(Errno::NOENT | Errno::STALE) => Err(Fault::new(tree, path, LOOK_UP, Cause::Removed)),
-            Err(errno) => Err(errno).tried(tree, path, LOOK_UP),
+            Err(Errno::NOENT | Errno::STALE) => Err(Fault::new(tree, path, LOOK_UP_SOURCE, Cause::Removed)),
+            Err(errno) => Err(errno).tried(tree, path, LOOK_UP_SOURCE),
             Ok(found) => {
                 self.run.remark(&tree.show(path), "renamed after the stage was asked for; it is copied");
                 Ok(found)
@@ -162,6 +174,11 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn any(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
+        let is_folder = self.source(&source.path, None)?.is_folder();
+        if is_folder { self.directory(source, target, None) } else { self.file(source, target, None) }
+    }
+
     fn directory(&mut self, source: &Named, target: &Named, ino: Option<Ino>) -> Result<(), Fault> {
         let run = self.run;
         let found = self.source(&source.path, ino)?;
@@ -186,7 +203,7 @@ impl Planner<'_> {
                 return Ok(Folder::existing(there));
             }
             make_usable(run, &there);
-            return Ok(Folder::top(source.clone(), there));
+            return Ok(Folder::top(as_copied(run, source), there));
         }
         let (above, name) = split(target).tried(&*run.sides.target, target, "stage to")?;
         let above = self.destination(above)?;
@@ -194,8 +211,8 @@ impl Planner<'_> {
         run.journal.make(target);
         run.journal.sync();
         let made = run.sides.target.make(&path, New::Folder(MODE_MEANWHILE));
-        let made = made.tried(&*run.sides.target, &path, "make folder")?;
-        Ok(Folder::top(source.clone(), made))
+        let (made, _) = made.tried(&*run.sides.target, &path, "make folder")?;
+        Ok(Folder::top(as_copied(run, source), made))
     }
 
     /// A folder that files go to, made if it is missing, with what is missing above it.
@@ -267,7 +284,7 @@ pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     }
     let (above, name) = split(path).tried(target, path, "make folder")?;
     let above = ensure(context, above)?;
-    let made = match target.make(&above.path.join(name), New::Folder(FOLDER_MODE)) {
+    let (made, _) = match target.make(&above.path.join(name), New::Folder(FOLDER_MODE)) {
         // Another stage, or another node's drainer, has made it just now; or a symbolic link leads nowhere.
         Err(Errno::EXIST) => match there()? {
             Some(there) => return Ok(there),

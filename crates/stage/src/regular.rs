@@ -19,34 +19,23 @@ use model::phase::Direction;
 use wire::data::{Attr, FileKind};
 use wire::node::Verify;
 
+use crate::before::{Staged, already_staged};
 use crate::blocks::{self, Sums};
 use crate::content::{self, Opened};
 use crate::context::Context;
 use crate::copier::Transfer;
 use crate::entry::Entry;
-use crate::fault::{Cause, Fault, Tried};
+use crate::fault::{Cause, Fault, READ, Tried};
 use crate::journal::{Finished, Inode};
 use crate::metadata;
 use crate::monitor::Tally;
-use crate::orphans;
 use crate::part::Part;
 use crate::resume::{self, Begun};
 use crate::run::Run;
 use crate::times;
-use crate::tree::{self, Found, OpenFile, Survey};
+use crate::tree::{self, Found, OpenFile, Survey, TargetFile};
 use crate::verify;
 use crate::version::{self, Version};
-
-/// A file that is at the target.
-#[derive(Clone)]
-pub(crate) struct Staged {
-    /// Its entry there.
-    pub(crate) there: Found,
-    /// What it is a copy of, as that was when it was opened: not what was found, where that was replaced meanwhile.
-    pub(crate) of: Attr,
-    /// What it holds.
-    pub(crate) done: Finished,
-}
 
 /// Stages a file.
 pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Staged, Fault> {
@@ -62,41 +51,22 @@ pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Staged, Fault> {
     })
 }
 
-/// What is at the target, if an earlier run finished it and neither side has changed since.
-fn already_staged(run: &Arc<Run>, entry: &Entry) -> Option<Staged> {
-    let (done, there) = staged_before(run, &entry.source, &entry.target)?;
-    let tally = Tally::new(&run.monitor);
-    tally.copied(done.size);
-    tally.verified(verify::bytes(done.verified, done.size));
-    tally.keep();
-    run.manifest.file(&entry.target, &done);
-    Some(Staged { there, of: entry.source.attr, done })
-}
-
-/// What an earlier run noted of a file and its entry at the target, if neither side has changed since.
-pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) -> Option<(Finished, Found)> {
-    let done = context.journal.finished(target)?;
-    let there = context.sides.target.find(target).ok()?;
-    // The very inode, as it was left: what has its size and times may be another's, or changed since.
-    let same = there.attr.kind == FileKind::Regular
-        && there.attr.size == done.size
-        && context.journal.published(target) == Some(Inode::of(&there))
-        && (source.attr.size, source.attr.mtime) == (done.size, done.mtime)
-        && done.changed.is_none_or(|changed| changed == source.attr.ctime);
-    same.then_some((done, there))
-}
-
-/// One try, whatever earlier runs did.
-pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<Staged, Fault> {
-    publish(run, entry, make(run, &entry.source, &entry.target, attempts)?)
+/// One try, whatever earlier runs did. Nothing was wrong with what a mover that hangs was at: that is made anew.
+pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, mut attempts: u32) -> Result<Staged, Fault> {
+    loop {
+        match make(run, &entry.source, &entry.target, attempts) {
+            Err(fault) if fault.cause == Cause::Abandoned => attempts += 1,
+            made => return publish(run, entry, made?),
+        }
+    }
 }
 
 /// Gives a copy of an entry its name.
 pub(crate) fn publish(context: &Context, entry: &Entry, copy: Copy<'_>) -> Result<Staged, Fault> {
-    copy.part.publish(&entry.folder.target, &entry.target)?;
+    let there = copy.part.publish(&entry.folder.target, &copy.made, &entry.target)?;
+    drop(copy.held);
     copy.tally.keep();
-    note(context, &entry.target, copy.done, copy.made.attr.ino);
-    let there = Found { path: entry.target.clone(), ..copy.made };
+    note(context, &there, copy.done);
     Ok(Staged { there, of: copy.of, done: copy.done })
 }
 
@@ -113,6 +83,8 @@ pub(crate) struct Written<'a> {
 
 /// A verified copy with all but its name.
 pub(crate) struct Copy<'a> {
+    /// Keeps its inode number from being another's; first, as in [`Written`].
+    held: Arc<dyn TargetFile>,
     pub(crate) made: Found,
     /// The source that was copied.
     pub(crate) of: Attr,
@@ -155,6 +127,7 @@ pub(crate) fn write<'a>(run: &'a Arc<Run>, source: &Found, target: &Path) -> Res
         run.sleep(version::rest(&Found { attr, since: Instant::now(), ..source.clone() }));
         attr = file.attributes().tried(&**tree, &source.path, "look at")?;
     }
+    run.shared.unverified.flush_one(&**tree, source)?;
     write_from(run, opened(run, source, attr, file)?, target)
 }
 
@@ -222,18 +195,16 @@ pub(crate) fn settle<'a>(
         verified: verify::of_size(run.rules.verify, file.size),
         finished_ms: now_ms(),
     };
-    Ok(Copy { made: file.made.clone(), of: file.found.attr, part, done, tally })
+    let held = Arc::clone(&file.target.file);
+    Ok(Copy { held, made: file.made.clone(), of: file.found.attr, part, done, tally })
 }
 
-/// Notes a file, of this inode, that has its name.
-pub(crate) fn note(context: &Context, target: &Path, done: Finished, ino: Ino) {
+/// Notes a file that has its name.
+pub(crate) fn note(context: &Context, there: &Found, done: Finished) {
     context.in_vain().clear();
-    let there = orphans::ours(context, target, ino);
-    context.journal.finish(target, done, there.as_ref().map(Inode::of));
-    if let Some(there) = there {
-        times::compare(context, &there, done.mtime);
-    }
-    context.manifest.file(target, &done);
+    context.journal.finish(&there.path, done, Inode::of(there));
+    times::compare(context, there, done.mtime);
+    context.manifest.file(&there.path, &done);
 }
 
 /// A source that is open, and had these attributes then.
@@ -267,7 +238,7 @@ fn check_unchanged(file: &Transfer, now: tree::Result<Attr>) -> Result<(), Fault
     if Version::of(&after) == Version::of(before) {
         return Ok(());
     }
-    Err(Fault::new(&*source.tree, &source.path, "read", Cause::Changed))
+    Err(Fault::new(&*source.tree, &source.path, READ, Cause::Changed))
 }
 
 /// Compares what the target gives back with what was written, as far as the policy says; blocks that an earlier run

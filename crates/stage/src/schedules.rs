@@ -5,14 +5,5 @@
 #[path = "queue.rs"]
 mod queue;
 
-mod sync {
-    pub(super) use shuttle::sync::{Condvar, Mutex, MutexGuard};
-    pub(super) use shuttle::thread;
-
-    /// Runs a test with 1,000 schedules, or as many as `SCHEDULES` says.
-    pub(super) fn explore(test: impl Fn() + Send + Sync + 'static) {
-        let schedules =
-            std::env::var("SCHEDULES").map_or(1000, |count| count.parse().expect("SCHEDULES is a number"));
-        shuttle::check_random(test, schedules);
-    }
-}
+#[path = "../../../tests/shuttled.rs"]
+mod sync;

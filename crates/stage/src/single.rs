@@ -23,6 +23,7 @@ use crate::fault::{Fault, Tried};
 use crate::journal::{Journal, JournalError};
 use crate::monitor::Monitor;
 use crate::pace::Pace;
+pub use crate::part::PUBLISH;
 use crate::plan;
 use crate::run::Run;
 use crate::sides::Sides;
@@ -173,6 +174,8 @@ impl Publisher {
             return Ok(folder.clone());
         }
         let folder = plan::ensure(&self.run, path)?;
+        // Another may have had the path before.
+        self.run.journal.note_folder(&folder.path, folder.attr.ino);
         strays::sweep(&self.run, &folder)?;
         ready.insert(path.to_owned(), folder.clone());
         Ok(folder)

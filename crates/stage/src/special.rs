@@ -11,6 +11,7 @@ use crate::fault::{Fault, Tried};
 use crate::metadata;
 use crate::part;
 use crate::tree::{Found, New};
+use crate::version;
 
 /// Makes an entry like the source's. A symbolic link keeps its text, wherever that leads.
 pub(crate) fn stage(context: &Context, entry: &Entry) -> Result<(), Fault> {
@@ -22,7 +23,7 @@ pub(crate) fn stage(context: &Context, entry: &Entry) -> Result<(), Fault> {
     context.retrying(|| {
         let place = (context.workplace(&entry.target), entry.target.as_path());
         let target = &*context.sides.target;
-        let (made, part) = if kind == FileKind::Symlink {
+        let ((made, _held), part) = if kind == FileKind::Symlink {
             let source = &*context.sides.source;
             let text = source.read_link(&entry.source).tried(source, &entry.source.path, "read link")?;
             let make = |place: &Path| target.make(place, New::Symlink(&text));
@@ -32,21 +33,21 @@ pub(crate) fn stage(context: &Context, entry: &Entry) -> Result<(), Fault> {
             part::make(context, place, "make node", |place| target.make(place, new))?
         };
         metadata::keep(context, &entry.source, &made, &entry.target)?;
-        part.publish(&entry.folder.target, &entry.target)
+        part.publish(&entry.folder.target, &made, &entry.target).map(drop)
     })
 }
 
 /// Makes the entry one more name of `first`, an entry of the target.
 pub(crate) fn link(context: &Context, entry: &Entry, first: &Found) -> Result<(), Fault> {
     if let Ok(there) = context.sides.target.find(&entry.target)
-        && (there.device, there.attr.ino) == (first.device, first.attr.ino)
+        && version::is_same(&there, first)
     {
         return Ok(());
     }
     context.retrying(|| {
         let place = (context.workplace(&entry.target), entry.target.as_path());
         let link = |place: &Path| context.sides.target.link(first, place);
-        let ((), part) = part::make(context, place, "make hard link", link)?;
-        part.publish(&entry.folder.target, &entry.target)
+        let (_held, part) = part::make(context, place, "make hard link", link)?;
+        part.publish(&entry.folder.target, first, &entry.target).map(drop)
     })
 }

@@ -62,6 +62,12 @@ impl Stalls {
         })
     }
 
+    /// Whether another operation than these is under way for so long.
+    pub(crate) fn has_other(&self, operation: &str, limit: Duration) -> bool {
+        let table = self.lock();
+        table.running.values().any(|one| one.operation != operation && one.since.elapsed() >= limit)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("no thread panics with the lock")
     }

@@ -41,6 +41,8 @@ pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
     whole
 }
 
+/// A later folder may have the number of one that is gone: that costs a look, as only what is called as a part of this
+/// stage is removed.
 fn clear_noted(context: &Context, noted: Vec<(PathBuf, Ino)>, of: Of) -> bool {
     let (mut whole, mut moved) = (true, Vec::new());
     for (path, ino) in noted {

@@ -2,7 +2,7 @@
 //! this host, or by movers on the hosts of other storage nodes.
 //!
 //! **Invariant:** a unit that a mover has copied is on stable storage when it says so: a mover that is lost loses
-//! nothing that was noted.
+//! nothing that was noted. A file that one has open for writing which may come back gets no name.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Transfer {
         let (file, shared, counted) = (self.clone(), run.clone(), tally.clone());
         let copied =
             each(run, self.units(&self.data, |block| !there.contains_key(&block)), move |unit, host| {
-                let copied = by(host, &shared, |host| host.copy(&shared, &file, unit, &counted))?;
+                let copied = by(host, &shared, &file, |host| host.copy(&shared, &file, unit, &counted))?;
                 shared.monitor.moved(unit.length(file.size));
                 if file.size > UNIT_BYTES {
                     shared.journal.blocks(&file.target.path, unit.blocks(), &copied);
@@ -70,7 +70,7 @@ impl Transfer {
         let read: u64 = units.iter().map(|unit| unit.length(self.size)).sum();
         tally.verified(verify::bytes(run.rules.verify, self.size).saturating_sub(read));
         let compared = each(run, units, move |unit, host| {
-            let found = by(host, &shared, |host| host.read_back(&shared, &file, unit, &counted))?;
+            let found = by(host, &shared, &file, |host| host.read_back(&shared, &file, unit, &counted))?;
             for (block, found) in unit.blocks().zip(found) {
                 let expected = expected.of(block);
                 if found != expected {
@@ -95,15 +95,19 @@ impl Transfer {
 fn by(
     host: &Arc<dyn Copier>,
     run: &Run,
+    file: &Transfer,
     work: impl Fn(&dyn Copier) -> Result<Vec<u32>, NotDone>,
 ) -> Result<Vec<u32>, Fault> {
     match work(&**host) {
         Ok(sums) => Ok(sums),
         Err(NotDone::Fault(fault)) => Err(fault),
+        Err(NotDone::HostMayWrite) => {
+            Err(Fault::new(&*file.target.tree, file.name(), "copy on another storage node", Cause::Abandoned))
+        }
         Err(NotDone::HostLost) => match work(&*run.here) {
             Ok(sums) => Ok(sums),
             Err(NotDone::Fault(fault)) => Err(fault),
-            Err(NotDone::HostLost) => unreachable!("this host is never lost"),
+            Err(NotDone::HostLost | NotDone::HostMayWrite) => unreachable!("this host is never lost"),
         },
     }
 }

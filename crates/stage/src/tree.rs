@@ -6,12 +6,16 @@
 //! **Invariant:** only [`Tree::locate`] follows a symbolic link in the last component; every other operation works on
 //! the link itself or refuses. On the PFS no link above is followed, either, but by [`Tree::enter`].
 
+mod xattr;
+
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+pub use client::LostByDisk;
 use client::Usage;
 use model::Ino;
 use rustix::io::Errno;
@@ -20,6 +24,9 @@ use wire::data::{Attr, FileKind, SetAttr};
 
 use crate::lost::Lost;
 use crate::outside::Outside;
+
+pub use self::xattr::Xattr;
+pub(crate) use self::xattr::{is_access_list, keeps_xattr};
 
 /// What an operation of a tree gives.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -60,6 +67,9 @@ pub enum New<'a> {
     },
 }
 
+/// Keeps an entry open, so that its inode number is no other's; `None` where none is ever used again.
+pub type Held = Option<OwnedFd>;
+
 /// How a new entry gets its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -69,9 +79,6 @@ pub enum Placement {
     /// that is nearly full has no room for both.
     InPlace,
 }
-
-/// An extended attribute: its name and its value.
-pub type Xattr = (Vec<u8>, Vec<u8>);
 
 /// A file that was opened, and its attributes then.
 pub type Opened = (Attr, Box<dyn OpenFile>);
@@ -100,9 +107,7 @@ pub trait Tree: Send + Sync {
     ///
     /// # Errors
     /// It is not one that stages may reach.
-    fn enter(&self, _folder: &Path) -> std::result::Result<(), Outside> {
-        Ok(())
-    }
+    fn enter(&self, folder: &Path) -> std::result::Result<(), Outside>;
 
     /// The entry with this name itself.
     fn find(&self, path: &Path) -> Result<Found>;
@@ -142,12 +147,15 @@ pub trait Source: Tree {
     fn read_link(&self, link: &Found) -> Result<PathBuf>;
 
     /// Whether somebody has a regular file open for writing, or may have, where the tree knows.
-    fn is_written(&self, _file: &Found) -> Result<bool> {
-        Ok(false)
-    }
+    fn is_written(&self, file: &Found) -> Result<bool>;
 
     /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
+
+    /// Has what is in these files where a power loss does not take it, nor a disk that fails without a word. Those of
+    /// which something was lost before; [`Source::unverified`] has them now, unless a program was told. A tree that
+    /// knows nothing like that leaves them as they are.
+    fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>>;
 
     /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with what
     /// was lost.
@@ -167,17 +175,19 @@ pub trait Target: Tree {
     /// Makes a regular file that must not exist, readable and writable for its owner only, and opens it.
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)>;
 
-    /// Makes an entry that must not exist.
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found>;
+    /// Makes an entry that must not exist; STALE where something else has the name at once.
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)>;
 
-    /// Gives a file one more name, which must not exist.
-    fn link(&self, existing: &Found, path: &Path) -> Result<()>;
+    /// Gives a file one more name, which must not exist; NOENT where another has its path by now.
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held>;
 
-    /// Moves a name into `folder`; replaces whatever but a folder has the new one.
+    /// Gives `entry`, which the caller holds open where numbers are used again, the name `to`, in `folder` and in place
+    /// of whatever but a folder has it.
     ///
     /// # Errors
-    /// NOENT where another folder has the path of that one by now.
-    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()>;
+    /// NOENT where another folder has the path of that one by now. STALE where the tree saw that another entry has the
+    /// path of this one by now: who must know looks at what has the name.
+    fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()>;
 
     /// Removes anything but a folder.
     fn remove(&self, path: &Path) -> Result<()>;
@@ -205,9 +215,7 @@ pub trait Target: Tree {
 
     /// Takes from an entry that is just made the access lists that the folder above has handed down, but those that are
     /// among `kept`. Where folders hand nothing down there is nothing to do.
-    fn disinherit(&self, _entry: &Found, _kept: &[Xattr]) -> Result<()> {
-        Ok(())
-    }
+    fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()>;
 
     /// Bytes that the tree may hold and bytes that it holds, where there is a limit of its own.
     fn usage(&self) -> Option<Usage> {
@@ -286,15 +294,4 @@ pub(crate) fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         found => found.map(Some),
     }
-}
-
-/// Whether an extended attribute is a POSIX ACL.
-pub(crate) fn is_access_list(name: &[u8]) -> bool {
-    name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
-}
-
-/// Whether an extended attribute is one that a stage keeps: the user's own and POSIX ACLs. The rest belongs to the
-/// system that the file is on.
-pub(crate) fn keeps_xattr(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || is_access_list(name)
 }

@@ -46,6 +46,13 @@ impl Version {
     }
 }
 
+/// Whether `there` is the file `first`, with whatever names and owner: inode numbers are used again, and nobody has it
+/// open.
+pub(crate) fn is_same(there: &Found, first: &Found) -> bool {
+    let of = |found: &Found| (found.device, found.attr.ino, found.attr.size, found.attr.mtime);
+    of(there) == of(first)
+}
+
 /// How long to wait before a file is read, so that whatever changes later is stamped with another time than what was
 /// found. A short tick is waited for whatever the time is: nobody knows how far the file server's clock is apart.
 pub(crate) fn rest(found: &Found) -> Duration {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use client::Usage;
+use client::{LostByDisk, Usage};
 use model::Ino;
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
@@ -14,8 +14,8 @@ use crate::lost::Lost;
 use crate::monitor::Monitor;
 use crate::outside::Outside;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
-    Tree, Xattr,
+    Batch, Found, Held, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target,
+    TargetFile, Tree, Xattr,
 };
 
 /// A tree, watched.
@@ -119,6 +119,11 @@ impl<T: Source + ?Sized> Source for Watched<T> {
         self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
+    fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>> {
+        let Some(first) = files.first() else { return Ok(Vec::new()) };
+        self.watch("sync files, as", &first.path, || self.tree.flush(files))
+    }
+
     fn unverified(&self) -> Result<HashMap<Ino, Lost>> {
         self.watch("ask what was lost below", Path::new(""), || self.tree.unverified())
     }
@@ -139,16 +144,16 @@ impl<T: Target + ?Sized> Target for Watched<T> {
         Ok((found, self.file(path, file)))
     }
 
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)> {
         self.watch("make", path, || self.tree.make(path, new))
     }
 
-    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held> {
         self.watch("make hard link", path, || self.tree.link(existing, path))
     }
 
-    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
-        self.watch("rename to", to, || self.tree.rename(folder, from, to))
+    fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        self.watch("rename to", to, || self.tree.rename(folder, entry, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

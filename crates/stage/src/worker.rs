@@ -46,7 +46,7 @@ fn join(run: &Arc<Run>, entry: Entry) {
             // Each new name gives the file another `st_ctime`.
             if outcome.is_ok() {
                 let _in_order = run.shared.noting.lock().expect("no thread panics with the lock");
-                orphans::note(run, &first.there.path, first.there.attr.ino);
+                orphans::note(run, &first.there);
             }
             note(run, &entry, &outcome);
             finish(run, entry, outcome);

@@ -12,7 +12,7 @@ use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::{Attr, SetAttr};
 
-use crate::pfs::attributes;
+use crate::pfs::{attributes, of_open};
 use crate::tree::{OpenFile, Result, TargetFile};
 use client::{Operations, RequestId};
 
@@ -77,7 +77,7 @@ impl<N: Operations> BufferFile<N> {
         let Some((object, place)) = self.object(offset, bytes.len()) else { return Ok(false) };
         object.write_all_at(bytes, place)?;
         let end = offset + u64::try_from(bytes.len()).expect("a request's length fits 64 bits");
-        self.namespace.wrote(self.ino, end, attributes(&object.metadata()?).mtime);
+        self.namespace.wrote(self.ino, end, attributes(&of_open(&object)?).mtime);
         Ok(true)
     }
 }

@@ -8,31 +8,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
-use model::Ino;
-use wire::data::Time;
-
 use super::record::{Record, ThereRecord};
-use super::{Journal, key};
-use crate::tree::Found;
-
-/// Which file or folder something is, and when it was changed last (`st_ctime`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Inode {
-    pub(crate) device: u64,
-    pub(crate) ino: Ino,
-    pub(crate) changed: Time,
-}
-
-impl Inode {
-    pub(crate) fn of(found: &Found) -> Inode {
-        Inode { device: found.device, ino: found.attr.ino, changed: found.attr.ctime }
-    }
-
-    /// Whether it is the same file or folder, whatever has become of it.
-    pub(crate) fn is(&self, other: &Inode) -> bool {
-        (self.device, self.ino) == (other.device, other.ino)
-    }
-}
+use super::{Inode, Journal, key};
 
 /// What this run has not met at the source.
 #[derive(Default)]

@@ -20,14 +20,25 @@ pub(crate) type Noted = (PathBuf, Ino);
 pub(super) struct Folders {
     /// Of earlier runs.
     left: Vec<Noted>,
-    /// Of this run: the inode, and whether the note is on disk.
-    noted: HashMap<PathBuf, (Ino, bool)>,
+    /// Of this run, by path: one that was moved away may have been followed by another.
+    noted: HashMap<PathBuf, Vec<Held>>,
+}
+
+/// A folder that had the path, or has it.
+struct Held {
+    ino: Ino,
+    /// The note is on disk.
+    on_disk: bool,
 }
 
 impl Folders {
     /// What an earlier run left.
     pub(super) fn after(left: Vec<Noted>) -> Folders {
         Folders { left, noted: HashMap::new() }
+    }
+
+    fn all_noted(&self) -> impl Iterator<Item = Noted> {
+        self.noted.iter().flat_map(|(path, held)| held.iter().map(|held| (path.clone(), held.ino)))
     }
 }
 
@@ -42,14 +53,16 @@ impl Journal {
     pub(crate) fn hold(&self, path: &Path, ino: impl FnOnce() -> Ino) {
         let mut folders = self.folders();
         // A mover's coordinator has noted it.
-        if self.is_detached() || folders.noted.get(path).is_some_and(|(_, on_disk)| *on_disk) {
+        if self.is_detached()
+            || folders.noted.get(path).is_some_and(|held| held.iter().all(|held| held.on_disk))
+        {
             return;
         }
         if !folders.noted.contains_key(path) {
             self.add_folder(&mut folders, path, ino());
         }
         self.sync();
-        folders.noted.values_mut().for_each(|(_, on_disk)| *on_disk = true);
+        folders.noted.values_mut().flatten().for_each(|held| held.on_disk = true);
     }
 
     /// Where earlier runs made parts and did not say that none is left.
@@ -59,7 +72,7 @@ impl Journal {
 
     /// Where this run makes parts.
     pub(crate) fn folders_held(&self) -> Vec<Noted> {
-        self.folders().noted.iter().map(|(path, (ino, _))| (path.clone(), *ino)).collect()
+        self.folders().all_noted().collect()
     }
 
     /// Records that no part of an earlier run is left.
@@ -69,8 +82,8 @@ impl Journal {
             return;
         }
         self.append(&Record::Cleared);
-        for (path, (ino, _)) in &folders.noted {
-            self.append(&Record::Folder(FolderRecord { path: PathText::from(path.as_path()), ino: *ino }));
+        for (path, ino) in folders.all_noted() {
+            self.append(&Record::Folder(FolderRecord { path: PathText::from(path.as_path()), ino }));
         }
         self.sync();
     }
@@ -92,8 +105,9 @@ impl Journal {
     }
 
     fn add_folder(&self, folders: &mut Folders, path: &Path, ino: Ino) {
-        if !folders.noted.contains_key(path) {
-            folders.noted.insert(path.to_owned(), (ino, false));
+        let noted = folders.noted.entry(path.to_owned()).or_default();
+        if noted.iter().all(|held| held.ino != ino) {
+            noted.push(Held { ino, on_disk: false });
             self.append(&Record::Folder(FolderRecord { path: PathText::from(path), ino }));
         }
     }

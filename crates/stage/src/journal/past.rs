@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use wire::node::PfsMount;
 
 use super::drained::Drained;
-use super::record::{FORMAT, Record};
-use super::{Finished, Unfinished, folders, key};
+use super::record::{NoRecord, Record};
+use super::{Finished, Unfinished, error, folders, key};
 use crate::task::Task;
 
 /// What earlier runs left.
@@ -29,20 +29,22 @@ pub(super) struct Past {
 
 impl Past {
     /// Reads all whole lines of `file`; also gives their length in bytes, 0 for another stage's journal.
+    ///
+    /// # Errors
+    /// It cannot be read, a newer Forebay wrote it, or a line is not as it was written.
     pub(super) fn read(file: &File, task: &Task) -> io::Result<(Past, u64)> {
-        let (mut past, mut length, mut line) = (Past::default(), 0, Vec::new());
+        let (mut past, mut length, mut line, mut number) = (Past::default(), 0, Vec::new(), 0);
         let mut reader = BufReader::new(file);
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
-            match serde_json::from_slice(&line) {
-                Ok(Record::Start(start)) if start.format > FORMAT => return Err(start.newer().into()),
+            number += 1;
+            match Record::parse(&line) {
                 Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
+                Err(NoRecord::Newer(newer)) => return Err(newer.into()),
                 // If it was of a file, that is copied again.
-                Err(error) => {
-                    past.is_damaged = true;
-                    tracing::warn!("a line of the stage journal is not a record: {error}");
-                }
+                Err(NoRecord::Damaged(_)) if line.contains(&0) => past.is_damaged = true,
+                Err(NoRecord::Damaged(why)) => return Err(error::damaged(number, &why)),
             }
             line.clear();
         }

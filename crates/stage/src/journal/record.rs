@@ -15,8 +15,9 @@ use super::{Finished, Inode, Unfinished};
 use crate::task::Task;
 use crate::version::Version;
 
-/// The format. It is raised when an older Forebay must not read what is written from then on.
-pub(super) const FORMAT: u32 = 1;
+/// The format. It is raised when an older Forebay must not read what is written from then on, and for a record of a new
+/// kind: an older one takes that for damage.
+const FORMAT: u32 = 1;
 
 fn first() -> u32 {
     1
@@ -42,7 +43,7 @@ pub(super) enum Record {
 pub(super) struct StartRecord {
     /// Of the records from here on; builds from before 0.1.0 wrote none.
     #[serde(default = "first")]
-    pub(super) format: u32,
+    format: u32,
     stage: String,
     pub(super) source: String,
     pub(super) destination: String,
@@ -132,7 +133,38 @@ pub enum PathText {
     Bytes(Vec<u8>),
 }
 
+/// Why a line is not one of these.
+pub(super) enum NoRecord {
+    /// A newer Forebay wrote it, and so all that follows.
+    Newer(FormatError),
+    /// It is not as it was written.
+    Damaged(serde_json::Error),
+}
+
+/// What of a start is the same in every format.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AnyRecord {
+    Start(AnyStart),
+}
+
+#[derive(Deserialize)]
+struct AnyStart {
+    #[serde(default = "first")]
+    format: u32,
+}
+
 impl Record {
+    /// The record that is a line.
+    pub(super) fn parse(line: &[u8]) -> Result<Record, NoRecord> {
+        match serde_json::from_slice(line) {
+            Ok(AnyRecord::Start(AnyStart { format })) if format > FORMAT => {
+                Err(NoRecord::Newer(FormatError::Newer { found: format.into(), known: FORMAT }))
+            }
+            _ => serde_json::from_slice(line).map_err(NoRecord::Damaged),
+        }
+    }
+
     pub(super) fn line(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).expect("records have no maps and no failing serialiser");
         line.push(b'\n');
@@ -145,11 +177,6 @@ impl StartRecord {
         let (source, destination) = (task.source.clone(), task.destination.clone());
         let (stage, pass) = (task.id.clone(), task.policy.while_running);
         StartRecord { format: FORMAT, stage, source, destination, run, pass }
-    }
-
-    /// Why nobody here may go on with the journal.
-    pub(super) fn newer(&self) -> FormatError {
-        FormatError::Newer { found: self.format.into(), known: FORMAT }
     }
 
     pub(super) fn is_of(&self, task: &Task) -> bool {

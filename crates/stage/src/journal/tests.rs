@@ -3,10 +3,14 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use model::Ino;
 use model::phase::{Direction, StageKind};
+use wire::control::ErrorCode;
 use wire::node::StagePolicy;
 
 use super::*;
+
+const INODE: Inode = Inode { device: 1, ino: Ino(2), changed: Time { seconds: 3, nanos: 4 } };
 
 fn task(id: &str) -> Task {
     Task {
@@ -37,8 +41,8 @@ fn a_second_run_knows_what_the_first_finished() {
     let path = folder.path().join("journal");
     let odd = Path::new(OsStr::from_bytes(b"odd\xff\nname"));
     let first = Journal::open(&path, task("1.0")).unwrap();
-    first.finish(Path::new("a"), done(1), None);
-    first.finish(odd, done(2), None);
+    first.finish(Path::new("a"), done(1), INODE);
+    first.finish(odd, done(2), INODE);
     first.make(Path::new("out"));
     drop(first);
 
@@ -62,24 +66,35 @@ fn a_journal_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
     let why = std::error::Error::source(&refused).unwrap().to_string();
     assert!(refused.to_string().contains("journal") && why.contains("it has format 2"), "{refused}: {why}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
+    assert!(refused.stage_error().advice.starts_with("install the Forebay that wrote it"));
+    let unlike = "{\"start\":{\"format\":2,\"what\":\"follows\"}}\n".to_owned() + &text;
+    std::fs::write(&path, unlike).unwrap();
+    let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err().stage_error();
+    assert!(refused.message.contains("it has format 2"), "a start of whatever shape: {}", refused.message);
     std::fs::write(&path, text.replace("\"format\":1,", "")).unwrap();
     assert_eq!(Journal::open(&path, task("1.0")).unwrap().run(), 2, "one from before 0.1.0 goes on");
+}
+
+/// The bytes of a journal at `path` in which `a` and `b` are finished.
+fn of_two_files(path: &Path) -> Vec<u8> {
+    let first = Journal::open(path, task("1.0")).unwrap();
+    first.finish(Path::new("a"), done(1), INODE);
+    first.finish(Path::new("b"), done(2), INODE);
+    drop(first);
+    std::fs::read(path).unwrap()
 }
 
 #[test]
 fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let first = Journal::open(&path, task("1.0")).unwrap();
-    first.finish(Path::new("a"), done(1), None);
-    first.finish(Path::new("b"), done(2), None);
-    drop(first);
-    let whole = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+    let whole = of_two_files(&path);
+    let last = whole.windows(6).rposition(|word| word == b"\"file\"").unwrap();
+    std::fs::write(&path, &whole[..last + 9]).unwrap();
 
     let second = Journal::open(&path, task("1.0")).unwrap();
     assert_eq!(second.finished(Path::new("b")), None);
-    second.finish(Path::new("c"), done(3), None);
+    second.finish(Path::new("c"), done(3), INODE);
     drop(second);
 
     let third = Journal::open(&path, task("1.0")).unwrap();
@@ -88,12 +103,53 @@ fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
 }
 
 #[test]
+fn a_damaged_line_is_refused_by_name_and_kept_and_what_a_power_loss_left_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let whole = of_two_files(&path);
+    let second = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for garbage in [&b"garbage"[..], b"{\"fole\":", b"{}"] {
+        let mut damaged = whole.clone();
+        damaged.splice(second..second, [garbage, b"\n"].concat());
+        std::fs::write(&path, &damaged).unwrap();
+        let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err().stage_error();
+        assert_eq!(refused.code, ErrorCode::StageJournal);
+        let named = format!("{}: line 2 is damaged", path.display());
+        assert!(refused.message.contains(&named), "{}", refused.message);
+        assert!(refused.advice.contains("remove it; then retry the stage"), "{}", refused.advice);
+        assert_eq!(std::fs::read(&path).unwrap(), damaged);
+    }
+    // A page that did not reach the disk, which later ones did.
+    let mut lost = whole.clone();
+    lost[second + 5..second + 20].fill(0);
+    std::fs::write(&path, &lost).unwrap();
+    let next = Journal::open(&path, task("1.0")).unwrap();
+    assert_eq!(next.finished(Path::new("a")), None);
+    assert_eq!(next.finished(Path::new("b")), Some(done(2)));
+}
+
+#[test]
 fn the_journal_of_another_stage_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1), None);
+    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1), INODE);
 
     let other = Journal::open(&path, task("2.0")).unwrap();
     assert_eq!(other.finished(Path::new("a")), None);
     assert_eq!(other.run(), 1);
+}
+
+#[test]
+fn every_folder_that_had_a_path_while_parts_were_made_there_is_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = Journal::open(&path, task("1.0")).unwrap();
+    first.hold(Path::new("/pfs/d"), || Ino(1));
+    for ino in [2, 3, 2] {
+        first.note_folder(Path::new("/pfs/d"), Ino(ino));
+        first.hold(Path::new("/pfs/d"), || unreachable!("it is known"));
+    }
+    drop(first);
+    let left = Journal::open(&path, task("1.0")).unwrap().folders_left();
+    assert_eq!(left, [1, 2, 3].map(|ino| (PathBuf::from("/pfs/d"), Ino(ino))));
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use wire::mover::{Answer, Order, Part};
 
 use super::as_host;
-use super::link::Link;
+use super::link::{Link, Lost};
+use super::probe;
 use super::record::{self, bytes, known};
 use crate::batch;
 use crate::blocks::Unit;
 use crate::context::Context;
 use crate::copier::{Copier, NotDone, Transfer};
+use crate::fault::Cause;
 use crate::monitor::Tally;
 use crate::run::Run;
 
@@ -40,17 +42,23 @@ impl Lane {
         if !self.link.is_usable() {
             return Err(NotDone::HostLost);
         }
-        match self.link.order(context, file.name(), order) {
-            Some(Answer::Sums(sums)) => Ok(sums),
-            Some(Answer::Failed(fault)) => Err(NotDone::Fault(record::fault(fault))),
-            Some(Answer::Foreign(why)) => {
+        match self.link.order(context, file.name(), order, || probe::pfs(context, &file.found, file.name())) {
+            Ok(Answer::Sums(sums)) => Ok(sums),
+            Ok(Answer::Failed(fault)) => match record::fault(fault) {
+                // It stops: it was not heard for long, or is about to end.
+                stopped if stopped.cause == Cause::Stopped => Err(NotDone::HostLost),
+                fault => Err(NotDone::Fault(fault)),
+            },
+            Ok(Answer::Foreign(why)) => {
                 self.link.give_up(context, &why);
                 Err(NotDone::HostLost)
             }
-            Some(_) | None => {
-                self.link.give_up(context, "its mover ended; what it was at is copied by others");
+            Ok(_) => {
+                self.link.give_up(context, "its mover does not understand what it is to do");
                 Err(NotDone::HostLost)
             }
+            Err(Lost::Ended) => Err(NotDone::HostLost),
+            Err(Lost::MayGoOn) => Err(NotDone::HostMayWrite),
         }
     }
 }
@@ -80,7 +88,11 @@ impl Copier for Lane {
     ) -> Result<Vec<u32>, NotDone> {
         let length = unit.length(file.size);
         context.pace_reading(file.target.tree.side(), length);
-        let sums = self.order(context, file, &Order::ReadBack(part(file, unit)))?;
+        let read = self.order(context, file, &Order::ReadBack(part(file, unit)));
+        let sums = read.map_err(|lost| match lost {
+            NotDone::HostMayWrite => NotDone::HostLost,
+            lost => lost,
+        })?;
         tally.verified(length);
         Ok(sums)
     }

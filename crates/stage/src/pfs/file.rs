@@ -1,27 +1,61 @@
 //! An open file on the PFS.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{Advice, AtFlags, SeekFrom, StatxFlags};
+use rustix::fs::{Advice, AtFlags, SeekFrom, Statx, StatxFlags};
 use rustix::io::Errno;
 use wire::data::Attr;
 
-use super::{attributes, errno};
-use crate::tree::{OpenFile, Result, TargetFile};
+use super::{attributes, device, errno};
+use crate::tree::{Found, OpenFile, Result, TargetFile};
 
 /// An open file; closed on drop. Nothing that close(2) could report is lost: whoever wrote has called `sync`.
-pub struct PfsFile(File);
+pub struct PfsFile {
+    file: Arc<File>,
+    born: Option<(i64, u32)>,
+}
+
+/// Files that are open, by device and inode number: what is done to one of them needs no way to it.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles(Mutex<HashMap<(u64, u64), Weak<File>>>);
+
+impl OpenFiles {
+    /// A file, with its attributes.
+    pub(super) fn note(&self, file: File, found: &Statx) -> PfsFile {
+        let (file, id) = (Arc::new(file), (device(found), found.stx_ino));
+        let mut known = self.lock();
+        if known.len() == known.capacity() {
+            known.retain(|_, file| file.strong_count() > 0);
+        }
+        known.insert(id, Arc::downgrade(&file));
+        let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        PfsFile { file, born: knows_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)) }
+    }
+
+    /// An entry, if it is open: its inode number is no other file's meanwhile.
+    pub(super) fn get(&self, entry: &Found) -> Option<Arc<File>> {
+        self.lock().get(&(entry.device, entry.attr.ino.into()))?.upgrade()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, u64), Weak<File>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl PfsFile {
-    pub(super) fn new(file: File) -> PfsFile {
-        PfsFile(file)
+    /// When the inode was made, seconds and nanoseconds since 1970, where the file system knows: it tells the file from
+    /// an earlier one with its number.
+    pub fn born(&self) -> Option<(i64, u32)> {
+        self.born
     }
 
     pub(super) fn file(&self) -> &File {
-        &self.0
+        &self.file
     }
 }
 
@@ -29,13 +63,11 @@ impl OpenFile for PfsFile {
     // Those of the server: on NFS, a client that has the file open may answer with what it heard some seconds ago.
     fn attributes(&self) -> Result<Attr> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-        // What is asked for is what fills the caches that the next call answers from.
-        rustix::fs::statx(&self.0, "", flags, StatxFlags::BASIC_STATS)?;
-        self.0.metadata().map(|metadata| attributes(&metadata)).map_err(errno)
+        rustix::fs::statx(&self.file, "", flags, StatxFlags::BASIC_STATS).map(|found| attributes(&found))
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.0.read_at(buffer, offset).map_err(errno)
+        self.file.read_at(buffer, offset).map_err(errno)
     }
 
     // Less space than size: there are holes, or the file system compresses.
@@ -45,8 +77,8 @@ impl OpenFile for PfsFile {
 
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
         // The file's own position is of no use to anybody: threads that share it may move it as they like.
-        match rustix::fs::seek(&self.0, SeekFrom::Data(offset)) {
-            Ok(start) => Ok(Some(start..rustix::fs::seek(&self.0, SeekFrom::Hole(start))?)),
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(start) => Ok(Some(start..rustix::fs::seek(&self.file, SeekFrom::Hole(start))?)),
             Err(Errno::NXIO) => Ok(None),
             // A file system without the notion has no holes to tell.
             Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
@@ -55,28 +87,28 @@ impl OpenFile for PfsFile {
     }
 
     fn forget_cached(&self) -> Result<()> {
-        rustix::fs::fadvise(&self.0, 0, None, Advice::DontNeed)
+        rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)
     }
 }
 
 impl TargetFile for PfsFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.0.write_all_at(bytes, offset).map_err(errno)
+        self.file.write_all_at(bytes, offset).map_err(errno)
     }
 
     fn set_size(&self, size: u64) -> Result<()> {
-        self.0.set_len(size).map_err(errno)
+        self.file.set_len(size).map_err(errno)
     }
 
     // The advice that the range is not needed has the kernel write it back, and wait for nothing: what is not clean
     // stays.
     fn begin_sync(&self, range: Range<u64>) {
         let length = NonZeroU64::new(range.end - range.start);
-        let _advice_only = rustix::fs::fadvise(&self.0, range.start, length, Advice::DontNeed);
+        let _advice_only = rustix::fs::fadvise(&self.file, range.start, length, Advice::DontNeed);
     }
 
     fn sync(&self) -> Result<()> {
-        self.0.sync_all().map_err(errno)
+        self.file.sync_all().map_err(errno)
     }
 
     fn close(&self) -> Result<()> {

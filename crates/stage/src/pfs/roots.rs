@@ -3,7 +3,8 @@
 //!
 //! **Invariant:** what is not below such a folder is reached from `/` as strictly.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,7 +21,7 @@ const HELD_MAX: usize = 512;
 #[derive(Debug)]
 pub(super) struct Roots {
     /// By the paths that their user gives them.
-    known: RwLock<HashMap<PathBuf, Arc<Root>>>,
+    known: RwLock<BTreeMap<PathBuf, Arc<Root>>>,
     system: Arc<Root>,
     /// Folders that stages may reach, by their paths without links; none: all.
     limits: Vec<PathBuf>,
@@ -76,18 +77,26 @@ impl Roots {
 
     /// The nearest root of `path`.
     pub(super) fn of(&self, path: &Path) -> Result<Arc<Root>> {
-        self.nearest(path.ancestors(), path)
+        self.nearest(Some(path), path)
     }
 
     /// The nearest root above `path`: the folder in which a name is changed.
     pub(super) fn above(&self, path: &Path) -> Result<Arc<Root>> {
-        self.nearest(path.ancestors().skip(1), path)
+        self.nearest(path.parent(), path)
     }
 
-    fn nearest<'a>(&self, mut paths: impl Iterator<Item = &'a Path>, path: &Path) -> Result<Arc<Root>> {
+    /// The nearest root of `path` that `folder` is, or is below.
+    fn nearest(&self, mut folder: Option<&Path>, path: &Path) -> Result<Arc<Root>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(root) = paths.find_map(|path| known.get(path)) {
-            return Ok(root.clone());
+        // A folder comes before all that is below it, so the last one up to here is above it, or beside: then those in
+        // question are above both.
+        while let Some(here) = folder {
+            let up_to = (Bound::Unbounded, Bound::Included(here));
+            let Some((last, root)) = known.range::<Path, _>(up_to).next_back() else { break };
+            if here.starts_with(last) {
+                return Ok(root.clone());
+            }
+            folder = here.ancestors().find(|above| last.starts_with(above));
         }
         drop(known);
         self.admit(path, path).map_err(|_| Errno::XDEV)?;
@@ -99,5 +108,34 @@ impl Roots {
             return Ok(());
         }
         Err(Outside { path: path.to_owned(), real: real.to_owned(), limits: self.limits.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_root_is_found_also_where_others_are_beside_it() {
+        let roots = Roots::default();
+        for root in ["/", "/a", "/a/b/c", "/a/b/c/d/e", "/a/b-c", "/a/b/bb"] {
+            roots.known.write().unwrap().insert(root.into(), Arc::new(Root::at(Path::new(root))));
+        }
+        let of = |path: &str| roots.of(Path::new(path)).unwrap().path().to_owned();
+        let above = |path: &str| roots.above(Path::new(path)).unwrap().path().to_owned();
+        let nearest = [
+            ("/x", "/"),
+            ("/a/b", "/a"),
+            ("/a/b/d", "/a"),
+            ("/a/b/c", "/a/b/c"),
+            ("/a/b/c/z", "/a/b/c"),
+            ("/a/b/c/d/f/g", "/a/b/c"),
+            ("/a/b-c/x/y", "/a/b-c"),
+            ("/a/b.c", "/a"),
+        ];
+        for (path, root) in nearest {
+            assert_eq!(of(path), Path::new(root), "{path}");
+        }
+        assert_eq!((above("/a/b/c"), above("/a")), (PathBuf::from("/a"), PathBuf::from("/")));
     }
 }

@@ -51,6 +51,7 @@ impl Planner<'_> {
         };
         if let Err(fault) = self.file(source, target, ino) {
             self.run.monitor.found(0);
+            super::count_missing(self.run, &fault);
             self.run.fail(&fault);
         }
     }

@@ -185,7 +185,7 @@ fn take(run: &Arc<Run>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Fou
 }
 
 fn make_new(context: &Context, path: &Path) -> tree::Result<Found> {
-    let made = context.sides.target.make(path, New::Folder(MODE_MEANWHILE))?;
+    let (made, _) = context.sides.target.make(path, New::Folder(MODE_MEANWHILE))?;
     if context.rules.is_pass {
         context.journal.open_folder(path, Inode::of(&made));
     }

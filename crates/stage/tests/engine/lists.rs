@@ -72,6 +72,7 @@ fn a_missing_source_fails_its_line_only() {
     let status = list(&site, &format!("{pfs}gone $DW_JOB_STRIPED/gone\n{pfs}a $DW_JOB_STRIPED/a\n"));
     assert_eq!(status.state, StageState::Failed);
     assert_eq!((status.progress.entries_failed, status.progress.entries_done), (1, 1));
+    assert_eq!(status.progress.sources_missing, 1);
     assert_eq!(status.failures[0].errno, 2);
     assert_eq!(fs::read(site.buffer("a")).unwrap(), b"A");
 }

@@ -6,6 +6,7 @@
 
 mod drained;
 mod faults;
+mod hanging;
 mod lists;
 mod metadata;
 mod mounts;

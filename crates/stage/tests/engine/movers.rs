@@ -16,18 +16,18 @@ use crate::worker::{Work, end_of, wait_until};
 const MIB: u64 = 1 << 20;
 
 /// Starts the worker on the first node; the others are on other hosts, as far as it can see.
-fn start(work: &Work, spec: &StageSpec) -> Child {
+pub fn start(work: &Work, spec: &StageSpec) -> Child {
     let mut spec = spec.clone();
     spec.target.nodes.iter_mut().for_each(|node| node.unix = None);
     let here = spec.target.nodes[0].tcp.clone();
     work.start_with(&spec, &["--data-address", &here])
 }
 
-fn run(work: &Work, spec: &StageSpec) -> StageStatus {
+pub fn run(work: &Work, spec: &StageSpec) -> StageStatus {
     end_of(start(work, spec))
 }
 
-fn helped(status: &StageStatus, node: &str) -> u64 {
+pub fn helped(status: &StageStatus, node: &str) -> u64 {
     status.notes.helpers.iter().find(|(name, _)| name == node).map_or(0, |(_, bytes)| *bytes)
 }
 
@@ -55,7 +55,7 @@ fn every_storage_node_copies_a_part_of_a_large_file() {
 }
 
 /// Six folders with 200 files each, of up to 20 kB.
-fn small_files(work: &Work) {
+pub fn small_files(work: &Work) {
     for folder in 0..6 {
         fs::create_dir_all(work.site.pfs(&format!("set/d{folder}"))).unwrap();
         for file in 0..200 {
@@ -110,7 +110,7 @@ fn what_a_mover_was_at_when_it_was_killed_is_copied_by_others() {
 }
 
 /// Waits until the other node's mover runs.
-fn mover(work: &Work) -> Pid {
+pub fn mover(work: &Work) -> Pid {
     let running = || work.cluster.movers.running.lock().unwrap().get(&1).copied();
     wait_until("a mover runs", || running().is_some());
     Pid::from_raw(running().unwrap() as i32).unwrap()

@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering;
 use client::Names;
 use model::phase::{Direction, StageKind, StageState};
 use stage::monitor::Monitor;
-use wire::control::ErrorCode;
+use wire::control::{Blame, ErrorCode};
 use wire::data::ROOT;
 use wire::node::{StageSpec, Verify};
 
 use crate::support::Site;
 use crate::support::forest::{assert_same, bytes, grow, survey};
+use crate::worker::Work;
 
 const FILES: u64 = 200;
 
@@ -212,4 +213,31 @@ fn names_of_one_file_are_not_copied_again() {
     assert_eq!(site.run(&spec).state, StageState::Complete);
     assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 0);
     assert_eq!(fs::metadata(site.buffer("first")).unwrap().nlink(), 3);
+}
+
+#[test]
+fn a_worker_that_cannot_go_on_with_its_journal_says_why_and_leaves_it_as_it_is() {
+    let work = Work::new(1, 64 << 20);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/a"), "data").unwrap();
+    let spec = work.spec("1.0", Direction::In, "set", "");
+    assert_eq!(work.run(&spec).state, StageState::Complete);
+    let whole = fs::read_to_string(work.journal(&spec)).unwrap();
+    for (text, said, advised) in [
+        (
+            whole.replace("\"format\":1", "\"format\":2"),
+            "a newer one wrote it",
+            "install the Forebay that wrote it, or a newer one, then retry the stage",
+        ),
+        (format!("garbage\n{whole}"), "line 1 is damaged", "remove it; then retry the stage"),
+    ] {
+        fs::write(work.journal(&spec), &text).unwrap();
+        let error = work.run(&spec).error.unwrap();
+        assert_eq!((&error.code, error.blame), (&ErrorCode::StageJournal, Blame::Site), "{error}");
+        assert!(error.message.contains("1.0.journal") && error.message.contains(said), "{error}");
+        assert!(error.advice.contains(advised), "{}", error.advice);
+        assert_eq!(fs::read_to_string(work.journal(&spec)).unwrap(), text);
+    }
+    fs::remove_file(work.journal(&spec)).unwrap();
+    assert_eq!(work.run(&spec).state, StageState::Complete, "as it was advised");
 }

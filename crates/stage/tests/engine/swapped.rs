@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use model::phase::{Direction, StageKind, StageState};
 use rustix::io::Errno;
 use stage::pfs::Pfs;
-use wire::control::{Blame, ErrorCode, StageStatus};
+use stage::tree::{Target, Tree};
+use wire::control::{Blame, ErrorCode, Side, StageStatus};
 
 use crate::support::Site;
 use crate::support::faulty_pfs::FaultyPfs;
@@ -62,6 +63,77 @@ fn what_is_put_in_the_place_of_a_copy_keeps_its_mode() {
     assert_eq!(status.state, StageState::Failed);
     assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read(&private).unwrap(), b"private");
+}
+
+/// Puts another in the place of `place`, as long, and as old: only what it is tells them apart.
+fn replace(place: &Path) {
+    let other = place.with_file_name("other");
+    fs::copy(place, &other).map(drop).or_else(|_| symlink("old", &other)).unwrap();
+    fs::rename(&other, place).unwrap();
+}
+
+/// Removes `place` and makes another there, which has its inode number where that is free to be used again.
+fn make_again(place: &Path) {
+    let is_link = fs::symlink_metadata(place).unwrap().is_symlink();
+    fs::remove_file(place).unwrap();
+    if is_link { symlink("old", place).unwrap() } else { fs::write(place, b"old").unwrap() }
+}
+
+/// Stages a file and a link out while somebody does so to what is about to get its name, so many times.
+fn with_others_in_place(site: &Site, times: usize, replace: fn(&Path)) -> StageStatus {
+    fs::create_dir_all(site.buffer("d")).unwrap();
+    fs::write(site.buffer("d/f"), b"new").unwrap();
+    symlink("new", site.buffer("d/link")).unwrap();
+    let pfs = FaultyPfs::default();
+    for _ in 0..times {
+        pfs.shared.at_rename.lock().unwrap().push(Box::new(replace));
+    }
+    let status = site.run_on(pfs.clone(), &site.spec(Direction::Out, StageKind::Directory, "out", ""));
+    assert!(times > 5 || pfs.shared.at_rename.lock().unwrap().is_empty(), "nothing was replaced");
+    status
+}
+
+#[track_caller]
+fn is_staged_all_the_same(site: &Site, replace: fn(&Path)) {
+    let status = with_others_in_place(site, 2, replace);
+    assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+    assert_eq!(fs::read(site.pfs("out/d/f")).unwrap(), b"new");
+    assert_eq!(fs::read_link(site.pfs("out/d/link")).unwrap(), Path::new("new"));
+}
+
+#[test]
+fn what_is_put_in_the_place_of_a_verified_copy_is_never_called_staged() {
+    let site = Site::new();
+    is_staged_all_the_same(&site, replace);
+
+    let site = Site::new();
+    let status = with_others_in_place(&site, 100, replace);
+    assert_eq!((status.state, status.failures.len()), (StageState::Failed, 2), "{status:?}");
+    for failure in &status.failures {
+        assert_eq!((failure.operation.as_str(), failure.side), ("rename into place", Side::Pfs));
+        assert!(failure.message.contains("it changed while it was copied"), "{failure:?}");
+    }
+}
+
+#[test]
+fn what_is_made_with_the_inode_number_of_a_removed_copy_is_never_called_staged() {
+    let site = Site::new();
+    is_staged_all_the_same(&site, make_again);
+}
+
+#[test]
+fn what_is_put_in_the_place_of_a_copy_gets_no_further_name() {
+    let site = Site::new();
+    let [copy, name] = ["copy", "name"].map(|name| site.pfs(name));
+    fs::write(&copy, b"new").unwrap();
+    let pfs = Pfs::default();
+    let found = pfs.find(&copy).unwrap();
+    assert!(pfs.link(&found, &name).is_ok());
+    assert_eq!(fs::read(&name).unwrap(), b"new");
+    fs::remove_file(&name).unwrap();
+    replace(&copy);
+    assert_eq!(pfs.link(&found, &name).err(), Some(Errno::NOENT));
+    assert!(fs::symlink_metadata(&name).is_err(), "it has one more name");
 }
 
 #[test]

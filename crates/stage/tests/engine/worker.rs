@@ -69,7 +69,7 @@ impl Work {
             .unwrap()
     }
 
-    fn journal(&self, spec: &StageSpec) -> PathBuf {
+    pub fn journal(&self, spec: &StageSpec) -> PathBuf {
         self.site.path().join(format!("{}.journal", spec.id))
     }
 

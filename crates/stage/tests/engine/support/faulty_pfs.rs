@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use stage::outside::Outside;
 use stage::pfs::Pfs;
 use stage::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Source, Target, TargetFile, Tree, Xattr,
+    Batch, Found, Held, Listing, LostByDisk, New, OpenFile, Placement, Result, Source, Target, TargetFile,
+    Tree, Xattr,
 };
 use wire::control::Side;
 use wire::data::{Attr, SetAttr, Time};
@@ -38,6 +39,8 @@ pub struct Shared {
     pub hang: Mutex<()>,
     /// What happens at one of the writes, by its number.
     pub at_write: Mutex<Option<(u64, Event)>>,
+    /// What happens to what is about to get its name, the last first.
+    pub at_rename: Mutex<Vec<AtRename>>,
     /// What happens after the first read of the source with this name.
     pub after_read: Mutex<Option<(OsString, Event)>>,
     /// So many fsyncs of files fail with EIO, and what they were to bring to the disk is lost; negative: all.
@@ -60,6 +63,9 @@ pub struct Shared {
 
 /// What is told of listings: the number of each, and the folder.
 pub type AtList = Box<dyn FnMut(u64, &Path) + Send>;
+
+/// What happens to the entry with this path.
+pub type AtRename = Box<dyn FnOnce(&Path) + Send>;
 
 /// Something that happens once.
 pub type Event = Box<dyn FnOnce() + Send>;
@@ -141,6 +147,14 @@ impl Source for FaultyPfs {
         self.real.read_link(link)
     }
 
+    fn is_written(&self, file: &Found) -> Result<bool> {
+        self.real.is_written(file)
+    }
+
+    fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>> {
+        self.real.flush(files)
+    }
+
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
         if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { self.real.xattrs(entry) }
     }
@@ -160,19 +174,21 @@ impl Target for FaultyPfs {
         self.answer((found, self.wrap(file)))
     }
 
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)> {
         let is_folder = matches!(new, New::Folder(_));
         let made = self.real.make(path, new)?;
         if is_folder { Ok(made) } else { self.answer(made) }
     }
 
-    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
-        self.real.link(existing, path)?;
-        self.answer(())
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held> {
+        let held = self.real.link(existing, path)?;
+        self.answer(held)
     }
 
-    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
-        self.real.rename(folder, from, to)
+    fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        let before = self.shared.at_rename.lock().unwrap().pop();
+        before.into_iter().for_each(|event| event(&entry.path));
+        self.real.rename(folder, entry, to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -201,6 +217,10 @@ impl Target for FaultyPfs {
 
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
         self.real.set_xattr(entry, xattr)
+    }
+
+    fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
+        self.real.disinherit(entry, kept)
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::{ffi::OsStrExt, fs::MetadataExt, fs::PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use client::{Names, Node, RequestId, Result};
 use model::Ino;
@@ -31,6 +31,8 @@ pub struct Faults {
     pub unverified: Mutex<Vec<Ino>>,
     /// These lost writes.
     pub lost_writes: Mutex<Vec<Ino>>,
+    /// A disk could not write these back, and nobody has noticed yet.
+    pub lost_by_disk: Mutex<Vec<Ino>>,
     /// So many reads fail with EIO; negative: all.
     pub failing_reads: AtomicI64,
     /// So many writes fail with EIO; negative: all.
@@ -85,10 +87,8 @@ impl FolderNamespace {
     /// Attributes as a file system with a coarse clock gives them.
     fn stamped(&self, metadata: &Metadata) -> Attr {
         let attr = attributes(metadata);
-        let tick = self.faults.tick_ns.load(Ordering::Relaxed).max(1);
-        let ahead = self.faults.clock_ahead_s.load(Ordering::Relaxed);
-        let coarse =
-            |time: Time| Time { seconds: time.seconds + ahead, nanos: time.nanos - time.nanos % tick };
+        let (ns, ahead) = (self.faults.tick_ns.load(Relaxed).max(1), self.faults.clock_ahead_s.load(Relaxed));
+        let coarse = |time: Time| Time { seconds: time.seconds + ahead, nanos: time.nanos - time.nanos % ns };
         Attr { mtime: coarse(attr.mtime), ctime: coarse(attr.ctime), ..attr }
     }
 
@@ -185,7 +185,7 @@ impl Names for FolderNamespace {
         let path = self.child(parent, name)?;
         let file = File::options().write(true).create_new(true).open(&path).map_err(errno)?;
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(errno)?;
-        let made = self.faults.files_made.fetch_add(1, Ordering::Relaxed) + 1;
+        let made = self.faults.files_made.fetch_add(1, Relaxed) + 1;
         if let Some(hook) = &*self.faults.after_create.lock().unwrap() {
             hook(made);
         }
@@ -246,7 +246,7 @@ impl Names for FolderNamespace {
     }
 
     fn setxattr(&self, _id: RequestId, ino: Ino, name: &[u8], value: &[u8], _mode: XattrMode) -> Result<()> {
-        if self.faults.no_xattrs.load(Ordering::Relaxed) {
+        if self.faults.no_xattrs.load(Relaxed) {
             return Err(Errno::NOTSUP);
         }
         rustix::fs::lsetxattr(self.path(ino)?, name, value, XattrFlags::empty())

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use client::{Contents, Names, Operations, RequestId, Result, Survey, Usage};
+use client::{Contents, LostByDisk, Names, Operations, RequestId, Result, Survey, Usage};
 use model::{FragmentIndex, Ino};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -105,6 +105,13 @@ impl Operations for FolderNamespace {
 
     fn fsync_many(&self, inos: &[Ino]) -> Result<()> {
         inos.iter().try_for_each(|ino| self.fsync(*ino))
+    }
+
+    fn flush(&self, inos: &[Ino]) -> Result<Vec<LostByDisk>> {
+        let lost = self.faults.lost_by_disk.lock().unwrap();
+        let lost: Vec<Ino> = inos.iter().copied().filter(|ino| lost.contains(ino)).collect();
+        self.faults.lost_writes.lock().unwrap().extend(&lost);
+        Ok(lost.into_iter().map(|ino| LostByDisk { ino, untold: Some(FragmentIndex(0)) }).collect())
     }
 
     fn usage(&self) -> Result<Usage> {
