@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::drain::{Drain, State};
+use crate::drain::Drain;
+use crate::namesake::Own;
+use crate::state::State;
 use crate::status::{Answer, Status, Trouble, now_ms};
+use crate::unstarted;
 
 /// How often a drainer looks for requests, and says how it is.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -28,19 +31,20 @@ impl Drain {
         let (worked, counts) = (publisher.worked(), state.table.counts(|size| publisher.work_of(size)));
         let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
         let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
-        let troubles = state.disputed();
+        let (troubles, failed_flash) = (state.disputed(), self.copier.flash.trouble());
         let done = state.ledger.len() - redone - troubles.len();
         Status {
             host: self.host.clone(),
             session: self.session.clone(),
             pid: std::process::id(),
+            machine: self.machine.clone(),
             from: self.from.clone(),
             folder: self.top.identity(),
             to: self.to.clone(),
             enqueued: done + troubles.len() + counts.pending,
             dequeued: done + counts.running,
             done,
-            failed: counts.failed + troubles.len(),
+            failed: counts.failed + troubles.len() + usize::from(failed_flash.is_some()),
             open: counts.open,
             bytes_left: counts.bytes,
             bytes_done: state.bytes_done,
@@ -52,33 +56,28 @@ impl Drain {
             deadline: self.deadline.end(),
             settled: self.settled_at_end.load(Ordering::Relaxed),
             ended: self.ended.load(Ordering::Relaxed),
+            refused: false,
             updated_ms: now_ms(),
-            troubles: troubles
-                .into_iter()
-                .chain(state.table.troubles(TROUBLES_MAX))
-                .take(TROUBLES_MAX)
-                .collect(),
+            troubles: {
+                let worst = failed_flash.into_iter().chain(troubles);
+                worst.chain(state.table.troubles(TROUBLES_MAX)).take(TROUBLES_MAX).collect()
+            },
         }
     }
 
     /// Says that it is there. Whoever hears that it has started may wait for it there at once.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
         let folder = self.rendezvous.folder().display();
-        let own = self.top.identity();
-        let is_ours = |last: &Status| last.from == self.from || last.folder.is_some() && last.folder == own;
-        let namesake = self.rendezvous.last_of(&self.host).filter(|last| !is_ours(last));
-        if let Some(other) = namesake.filter(|other| !(other.ended && other.owes_nothing())) {
-            bail!(
-                "{} of the node {} is drained to {} in the session {}, too, and has not ended with all of its files \
-                 there: who waits would hear of one of both only; wait for that one and stop it, or give this one \
-                 another --session",
-                other.from.display(),
-                other.host,
-                other.to.display(),
-                other.session
-            );
+        let own = Own::new(self.from.clone(), self.top.identity());
+        let last = self.rendezvous.last_of(&self.host).with_context(|| format!("look in {folder}"))?;
+        let is_in_the_way = |other: &Status| !(own.succeeds(other) || other.is_over());
+        if let Some(other) = last.filter(is_in_the_way) {
+            bail!("{}", unstarted::in_the_way(&other, &own));
         }
-        self.publish(&self.status()).with_context(|| format!("write the first status in {folder}"))
+        self.complete_log();
+        self.publish(&self.status()).with_context(|| format!("write the first status in {folder}"))?;
+        unstarted::take_back(&self.rendezvous, &self.host, &own);
+        Ok(())
     }
 
     /// Says that it has ended.
@@ -167,7 +166,7 @@ impl Drain {
         let answer = self.settle();
         self.settled_at_end.store(true, Ordering::Relaxed);
         let accounted = self.publish(&self.status()).and_then(|()| {
-            let all = self.rendezvous.statuses()?.iter().all(|status| status.settled);
+            let all = self.rendezvous.statuses()?.iter().all(|status| status.settled || status.refused);
             if all { self.rendezvous.write_receipt().map(drop) } else { Ok(()) }
         });
         if let Err(error) = accounted {

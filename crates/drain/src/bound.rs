@@ -56,6 +56,14 @@ fn of(state: &Path, from: &Path, to: &Path, session: &str) -> Of {
     Of { from: from.to_owned(), to: to.to_owned(), session: session.to_owned() }
 }
 
+/// The path without links, as far as it is there.
+pub(crate) fn nearest(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = found else { return whole };
+    whole.strip_prefix(above).map_or_else(|_| real.clone(), |below| real.join(below))
+}
+
 /// What the ledger's drain owes that `asked` would not bring to where it was to go.
 fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<Option<String>> {
     let Some(of) = ledger.of().filter(|of| (&of.from, &of.to) != (&asked.from, &asked.to)) else {
@@ -67,7 +75,8 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
         .with_context(|| format!("open {}, which is drained to {}", from.display(), of.to.display()))?;
     let watch = Watch::open(Arc::new(top), state).context("watch a folder (inotify)")?;
     let unseen = watch.walk(Path::new(""), &mut |path, seen| {
-        if ledger.get(&path).is_none_or(|landed| landed.generation != seen.generation) {
+        let has_landed = || ledger.get(&path).is_some_and(|landed| landed.generation == seen.generation);
+        if seen.kind.is_drained() && !has_landed() {
             owed.push(path);
         }
     });

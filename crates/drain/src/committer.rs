@@ -3,22 +3,27 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 use disk::below::{Place, Root};
 use model::phase::Direction;
 use rustix::fs::{AtFlags, unlinkat};
 use stage::fault::Fault;
 
-use crate::drain::{Drain, State};
+use crate::drain::Drain;
 use crate::generation::Kind;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::Verb;
 use crate::mounted;
 use crate::placed::{self, Removal};
 use crate::settings::Removed;
+use crate::state::State;
 use crate::status::Trouble;
 use crate::table::Attempt;
+
+/// How long one that was copied waits for others: small files come faster than a folder is synced. Far shorter than
+/// what a file lies before it is copied.
+const GATHER: Duration = Duration::from_millis(5);
 
 impl Drain {
     /// Takes what was copied, for ever.
@@ -26,8 +31,20 @@ impl Drain {
         loop {
             let state = self.lock();
             let waited = self.copied.wait_while(state, |state| state.landing.is_empty());
-            let batch = std::mem::take(&mut waited.expect("no thread panics with the lock").landing);
+            drop(waited.expect("no thread panics with the lock"));
+            std::thread::sleep(GATHER);
+            let batch = std::mem::take(&mut self.lock().landing);
             self.land_batch(batch);
+        }
+    }
+
+    /// Has it landed soon.
+    pub(crate) fn hand_over(&self, path: PathBuf, landed: Landed) {
+        let mut state = self.lock();
+        state.landing.push((path, landed));
+        // Whoever comes after the first is taken with it.
+        if state.landing.len() == 1 {
+            self.copied.notify_one();
         }
     }
 
@@ -53,14 +70,12 @@ impl Drain {
         }
         for (path, trouble) in lost {
             self.log_failure(&path, &trouble, 1);
-            self.lock().table.settle(&path, Attempt::Failed(trouble), Instant::now());
+            self.settle_one(&mut self.lock(), &path, Attempt::Failed(trouble));
         }
         self.record(&landed);
         for (path, _) in &landed {
             self.drop_old_names(path);
         }
-        self.work.notify_all();
-        self.settled.notify_all();
     }
 
     fn record(&self, landed: &[(PathBuf, Landed)]) {
@@ -77,7 +92,7 @@ impl Drain {
             self.log_done(path, file, attempts);
         }
         for (path, file) in landed {
-            state.table.settle(path, Attempt::Done, Instant::now());
+            self.settle_one(&mut state, path, Attempt::Done);
             if state.table.is_pending(path) {
                 self.logs.spectral(Verb::Enqueue, &file.target);
             }
@@ -128,15 +143,14 @@ impl Drain {
         }
         drop(state);
         self.retire(path, &traces);
-        self.lock().table.settle(path, Attempt::Done, Instant::now());
-        self.work.notify_one();
+        self.settle_one(&mut self.lock(), path, Attempt::Done);
     }
 
     /// Removes from the PFS what landed from `path`. What is not what this drainer has put there stays.
     pub(crate) fn retire(&self, path: &Path, traces: &[Landed]) {
         let mut seen = HashSet::new();
         for trace in traces {
-            let placed = self.lock().ledger.placed(&trace.target);
+            let placed = self.lock().ledger.placed(&trace.target).cloned();
             // A copy that was begun may not have got as far as its name.
             let landed = self.lock().ledger.get(path).is_some_and(|landed| landed.target == trace.target);
             if !seen.insert(&trace.target) {
@@ -146,7 +160,7 @@ impl Drain {
                 self.let_go(&trace.target);
                 continue;
             }
-            match placed::remove(&Root::at(&self.to), &trace.target, placed) {
+            match placed::remove(&Root::at(&self.to), &trace.target, placed.as_ref()) {
                 Ok(Removal::Kept(why)) => {
                     self.let_go(&trace.target);
                     self.log_kept(path, trace, why);

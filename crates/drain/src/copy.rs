@@ -4,20 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use disk::below::Root;
+use disk::below::{Place, Root};
 use model::phase::Direction;
 use rustix::io::Errno;
-use stage::fault::{Cause, Fault};
-use stage::single::Publisher;
-use stage::tree::Tree;
+use stage::fault::{Cause, Fault, READ};
+use stage::single::{PUBLISH, Publisher};
+use stage::tree::Found;
+use stage::version;
 use wire::control::Side;
-use wire::data::Attr;
 
 use crate::closed::{Writers, writers};
+use crate::flash::Flash;
 use crate::generation::{Generation, Kind, Seen, TICK};
 use crate::ledger::Landed;
 use crate::mounted::Pfs;
-use crate::source::Source;
+use crate::source::LOST;
 use crate::status::Trouble;
 use crate::top::Top;
 
@@ -32,7 +33,8 @@ pub(crate) struct Copier {
     pub(crate) pfs: Pfs,
     /// What is drained: its folder, and the files below.
     pub(crate) top: Arc<Top>,
-    pub(crate) source: Arc<Source>,
+    /// What that is on.
+    pub(crate) flash: Arc<Flash>,
     /// Where it is drained to.
     pub to: PathBuf,
 }
@@ -69,10 +71,10 @@ impl Copier {
         begin: impl FnOnce(Generation),
     ) -> Outcome {
         let source = self.top.path().join(path);
-        let before = match self.top.look(path) {
-            Ok(seen) => seen,
+        let (before, place) = match self.top.look_at(path) {
+            Ok(found) => found,
             Err(Errno::NOENT | Errno::NOTDIR) => return Outcome::Gone,
-            Err(errno) => return Outcome::Failed(local_trouble(path, &source, errno)),
+            Err(errno) => return self.unseen(path, &source, errno),
         };
         if !before.kind.is_drained() {
             return Outcome::Gone;
@@ -80,40 +82,50 @@ impl Copier {
         if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
             return Outcome::Unchanged;
         }
-        if let Some(not_now) = not_now(&self.top, &source, &before) {
+        if let Some(not_now) = self.not_now(&source, &before, &place) {
             return not_now;
         }
         begin(before.generation);
-        match self.publish(&source, &before.generation, target) {
+        match self.publisher.publish(found(source.clone(), &before), target) {
             Err(fault) => self.failed(path, target, &fault),
-            Ok(crc32c) => match self.top.look(path) {
+            Ok(published) => match self.top.look_at(path) {
                 // A newer version waits for the next attempt.
-                Ok(after) if after.generation != before.generation => Outcome::Changed,
-                Ok(after) if is_open(&self.top, &source, &after) => Outcome::Open,
+                Ok((after, _)) if after.generation != before.generation => Outcome::Changed,
+                Ok((after, place)) if self.is_open(&source, &after, &place) => Outcome::Open,
                 // Also if it has been removed or renamed since: what is there is what it was.
                 Ok(_) | Err(_) => Outcome::Landed(Landed {
                     target: target.to_owned(),
                     generation: before.generation,
-                    crc32c,
+                    crc32c: published.crc32c,
                 }),
             },
         }
     }
 
-    /// Publishes this version of the file or none: see [`Source`].
-    fn publish(&self, source: &Path, version: &Generation, target: &Path) -> Result<Option<u32>, Fault> {
-        let found = self.source.find(source).and_then(|found| match is_version(&found.attr, version) {
-            true => Ok(found),
-            false => Err(Errno::STALE),
-        });
-        let found = found.map_err(|errno| Fault {
-            side: Side::Buffer,
-            path: source.display().to_string(),
-            operation: "look up".into(),
-            cause: Cause::Refused(errno),
-            exhausted: false,
-        })?;
-        self.publisher.publish(found, target).map(|published| published.crc32c)
+    fn unseen(&self, path: &Path, source: &Path, errno: Errno) -> Outcome {
+        self.flash.suspect(errno);
+        Outcome::Failed(local_trouble(path, source, errno))
+    }
+
+    /// Why the file is not copied at this moment.
+    fn not_now(&self, source: &Path, seen: &Seen, place: &Place) -> Option<Outcome> {
+        if seen.generation.distance() < TICK {
+            return Some(Outcome::Changed);
+        }
+        self.is_open(source, seen, place).then_some(Outcome::Open)
+    }
+
+    fn is_open(&self, source: &Path, seen: &Seen, place: &Place) -> bool {
+        if seen.kind != Kind::File {
+            return false;
+        }
+        match writers(place) {
+            Ok(Writers::None) => false,
+            Ok(Writers::Some) => true,
+            Ok(Writers::Unknown) => !is_quiet(&self.top, source, seen),
+            // Whoever copies it says why that does not work.
+            Err(_) => false,
+        }
     }
 
     fn failed(&self, path: &Path, target: &Path, fault: &Fault) -> Outcome {
@@ -124,53 +136,42 @@ impl Copier {
                 return Outcome::Blocked(obstacle);
             }
         }
+        if let (Side::Buffer, Some(errno), false) = (fault.side, fault.errno(), fault.operation == READ) {
+            self.flash.suspect(errno);
+        }
         match (fault.side, fault.errno(), &fault.cause) {
-            (_, _, Cause::Changed | Cause::Stopped) => Outcome::Changed,
+            (Side::Buffer, _, Cause::Changed) | (_, _, Cause::Stopped) => Outcome::Changed,
             (Side::Buffer, Some(Errno::NOENT | Errno::STALE), _) => Outcome::Changed,
-            (Side::Pfs, Some(Errno::EXIST), _) if fault.operation == "rename into place" => {
-                Outcome::Taken(Trouble {
-                    path: path.display().to_string(),
-                    errno: Errno::EXIST.raw_os_error(),
-                    message: format!("another node of this job has drained a file to {}", fault.path),
-                    advice: "give the files of each node names of their own, or start the drain with \
+            (Side::Buffer, Some(LOST), _) => Outcome::Failed(lost(path, &fault.path)),
+            (Side::Pfs, Some(Errno::EXIST), _) if fault.operation == PUBLISH => Outcome::Taken(Trouble {
+                path: path.display().to_string(),
+                errno: Errno::EXIST.raw_os_error(),
+                message: format!("another node of this job has drained a file to {}", fault.path),
+                advice: "give the files of each node names of their own, or start the drain with \
                              --same-name suffix or folder"
-                        .to_owned(),
-                })
-            }
+                    .to_owned(),
+            }),
             _ => Outcome::Failed(trouble(path, fault)),
         }
     }
 }
 
-fn is_version(attr: &Attr, version: &Generation) -> bool {
-    let Generation { ino, size, mtime, ctime, .. } = *version;
-    let stamp = |time: wire::data::Time| (time.seconds, time.nanos);
-    (u64::from(attr.ino), attr.size, stamp(attr.mtime), stamp(attr.ctime)) == (ino, size, mtime, ctime)
+/// What is published: this version or none, see [`crate::source`].
+fn found(path: PathBuf, seen: &Seen) -> Found {
+    // The flash is this host's, and so is its clock.
+    Found { path, device: seen.device, attr: seen.attr, since: version::since(&seen.attr) }
 }
 
-/// Why the file is not copied at this moment.
-fn not_now(top: &Top, source: &Path, seen: &Seen) -> Option<Outcome> {
-    if seen.generation.distance() < TICK {
-        return Some(Outcome::Changed);
-    }
-    is_open(top, source, seen).then_some(Outcome::Open)
-}
-
-fn is_open(top: &Top, source: &Path, seen: &Seen) -> bool {
-    if seen.kind != Kind::File {
-        return false;
-    }
-    let place = match top.place(source) {
-        Ok(place) => place,
-        // Whoever copies it says why that does not work.
-        Err(_) => return false,
-    };
-    match writers(&place.path()) {
-        Ok(Writers::None) => false,
-        Ok(Writers::Some) => true,
-        Ok(Writers::Unknown) => !is_quiet(top, source, seen),
-        // Whoever copies it says why that does not work.
-        Err(_) => false,
+fn lost(path: &Path, source: &str) -> Trouble {
+    Trouble {
+        path: path.display().to_string(),
+        errno: Errno::IO.raw_os_error(),
+        message: format!(
+            "{source}: the node's flash could not write back something of it, and nobody knows what is left"
+        ),
+        advice: "write it as a new file, or have it drained as it is (`cp -p FILE NEW && mv NEW FILE`); look at the \
+                 node's flash (dmesg)"
+            .to_owned(),
     }
 }
 

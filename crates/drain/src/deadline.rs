@@ -4,17 +4,19 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::Token;
+
 /// The end of a job's time.
 pub(crate) struct Deadline {
     /// Slurm's number of the job.
-    slurm_job: Option<String>,
+    slurm_job: Option<Token>,
     /// Seconds since 1970; 0: not known.
     end: AtomicU64,
 }
 
 impl Deadline {
     /// That of Slurm's job; `end` is what is known at the start.
-    pub(crate) fn new(slurm_job: Option<String>, end: Option<u64>) -> Deadline {
+    pub(crate) fn new(slurm_job: Option<Token>, end: Option<u64>) -> Deadline {
         Deadline { slurm_job, end: AtomicU64::new(end.unwrap_or_default()) }
     }
 
@@ -27,7 +29,7 @@ impl Deadline {
     pub(crate) fn ask(&self) {
         let Some(job) = &self.slurm_job else { return };
         let mut command = Command::new("squeue");
-        command.args(["--noheader", "--format=%e", "--jobs", job]).env("SLURM_TIME_FORMAT", "%s");
+        command.args(["--noheader", "--format=%e", "--jobs", job.as_str()]).env("SLURM_TIME_FORMAT", "%s");
         let Ok(output) = command.stdin(Stdio::null()).output() else { return };
         // A job that is over, or has no end, gives no number: what was known stays.
         if let Ok(end) = String::from_utf8_lossy(&output.stdout).trim().parse() {
@@ -39,7 +41,8 @@ impl Deadline {
     pub(crate) fn warn(&self, text: &str) {
         tracing::warn!("{text}");
         let Some(job) = &self.slurm_job else { return };
-        let told = Command::new("scontrol").args(["notify", job, text]).stdin(Stdio::null()).output();
+        let told =
+            Command::new("scontrol").args(["notify", job.as_str(), text]).stdin(Stdio::null()).output();
         if !told.is_ok_and(|output| output.status.success()) {
             tracing::warn!("scontrol notify does not print that in the job's output");
         }

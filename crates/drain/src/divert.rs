@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::drain::{Drain, State};
+use crate::drain::Drain;
 use crate::settings::SameName;
+use crate::state::State;
 
 impl Drain {
     /// The name on the PFS that `path` is put under now; no other file of this node has it.

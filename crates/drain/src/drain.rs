@@ -1,6 +1,6 @@
 //! One node's drainer: its parts, its threads, and what they share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -13,14 +13,15 @@ use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
+use crate::generation::Seen;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
-use crate::rate::Rate;
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Removed, SameName};
-use crate::status::{Answer, Trouble};
-use crate::suffix::Suffixed;
-use crate::table::{Attempt, Table};
+use crate::state::State;
+use crate::status::Trouble;
+use crate::table::Attempt;
+use crate::target::REPLACED;
 use crate::top::Top;
 use crate::watch::{Notice, Watch};
 
@@ -31,6 +32,7 @@ const SUFFIXES_MAX: u32 = 8;
 pub struct Drain {
     pub(crate) host: String,
     pub(crate) session: String,
+    pub(crate) machine: String,
     pub(crate) from: PathBuf,
     /// The same, held open.
     pub(crate) top: Arc<Top>,
@@ -45,6 +47,8 @@ pub struct Drain {
     pub(crate) ended: AtomicBool,
     /// One status is published at a time.
     pub(crate) publishing: Mutex<()>,
+    /// Everything is decided about once at a time.
+    pub(crate) settling: Mutex<()>,
     pub(crate) copier: Copier,
     pub(crate) burst: Burst,
     /// It was found to be late.
@@ -59,21 +63,6 @@ pub struct Drain {
     pub(crate) copied: Condvar,
     /// Something was settled.
     pub(crate) settled: Condvar,
-}
-
-/// What changes.
-pub(crate) struct State {
-    pub(crate) table: Table,
-    pub(crate) ledger: Ledger,
-    /// Copied, and not known to survive a power loss.
-    pub(crate) landing: Vec<(PathBuf, Landed)>,
-    /// Names on the PFS that are not the files' own, because another node had those.
-    pub(crate) diverted: HashMap<PathBuf, PathBuf>,
-    pub(crate) suffixed: Suffixed,
-    /// What had landed, and was not there or could not be looked at when that was last asked, and why.
-    pub(crate) disputed: Vec<Trouble>,
-    pub(crate) bytes_done: u64,
-    pub(crate) rate: Rate,
 }
 
 impl Drain {
@@ -94,24 +83,37 @@ impl Drain {
 
     /// Compares what is in a folder with what has landed; gives what it could not look at.
     pub(crate) fn scan(&self, folder: &Path) -> Vec<Trouble> {
+        self.scan_with(folder, &mut |_, _, _| {})
+    }
+
+    /// The same. Tells of each file and folder, and whether it is a file that was not known.
+    pub(crate) fn scan_with(&self, folder: &Path, tell: &mut dyn FnMut(&Path, &Seen, bool)) -> Vec<Trouble> {
         let unseen = self.watch.walk(folder, &mut |path, seen| {
-            let mut state = self.lock();
-            let landed = state.ledger.get(&path);
-            if landed.is_none_or(|landed| landed.generation != seen.generation)
-                && state.table.found(&path, seen.generation.size, Instant::now())
-            {
-                let target = self.target_of(&state, &path);
-                drop(state);
-                self.enqueued(&target);
-            }
+            let is_unknown = seen.kind.is_drained() && self.find(&path, seen);
+            tell(&path, seen, is_unknown);
         });
         self.work.notify_all();
         let trouble = |(path, errno): (PathBuf, Errno)| local_trouble(&path, &self.from.join(&path), errno);
         unseen.into_iter().map(trouble).collect()
     }
 
+    /// Takes what was found into the table, if it is owed; whether nothing was known of it.
+    fn find(&self, path: &Path, seen: &Seen) -> bool {
+        let mut state = self.lock();
+        let landed = state.ledger.get(path);
+        let (is_unknown, is_owed) =
+            (landed.is_none(), landed.is_none_or(|landed| landed.generation != seen.generation));
+        if !(is_owed && state.table.found(path, seen.generation.size, Instant::now())) {
+            return false;
+        }
+        let target = self.target_of(&state, path);
+        drop(state);
+        self.enqueued(&target);
+        is_unknown
+    }
+
     fn notice(&self, path: &Path) {
-        let Ok(seen) = self.top.look(path) else { return };
+        let Ok(seen) = self.top.glance(path) else { return };
         let mut state = self.lock();
         if state.table.notice(path, seen.generation.size, Instant::now()) {
             let target = self.target_of(&state, path);
@@ -167,17 +169,22 @@ impl Drain {
                 self.logs.spectral(Verb::Dequeue, target);
             }
         };
-        if let Some(trouble) = landed.and_then(|landed| self.is_changed(path, &target, landed)) {
-            return Outcome::Failed(trouble);
-        }
+        let there = match self.is_there(path, &target, landed) {
+            Err(trouble) => return Outcome::Failed(trouble),
+            Ok(is_there) => landed.filter(|_| is_there),
+        };
         let mut names = SUFFIXES_MAX;
         loop {
-            match self.copier.attempt(path, &target, landed, |version| begin(&target, version)) {
+            match self.copier.attempt(path, &target, there, |version| begin(&target, version)) {
                 Outcome::Taken(_) if names > 0 && self.same_name == SameName::Suffix => {
                     names -= 1;
                     target = self.divert(path, target);
                 }
                 Outcome::Blocked(obstacle) => return self.clear_the_way(path, &obstacle),
+                // It was put there while the copy was made.
+                Outcome::Failed(trouble) if trouble.errno == REPLACED.raw_os_error() => {
+                    return Outcome::Failed(self.is_there(path, &target, landed).err().unwrap_or(trouble));
+                }
                 outcome => return outcome,
             }
         }
@@ -185,10 +192,7 @@ impl Drain {
 
     fn end_attempt(&self, path: PathBuf, outcome: Outcome, tries: u32) {
         let attempt = match outcome {
-            Outcome::Landed(landed) => {
-                self.lock().landing.push((path, landed));
-                return self.copied.notify_one();
-            }
+            Outcome::Landed(landed) => return self.hand_over(path, landed),
             Outcome::Unchanged | Outcome::Gone => Attempt::Done,
             Outcome::Changed => Attempt::Changed,
             Outcome::Open => Attempt::Open,
@@ -198,7 +202,12 @@ impl Drain {
         if let Attempt::Failed(trouble) = &attempt {
             self.log_failure(&path, trouble, tries + 1);
         }
-        self.lock().table.settle(&path, attempt, Instant::now());
+        self.settle_one(&mut self.lock(), &path, attempt);
+    }
+
+    /// Ends the work at a file: the one way to do so, which wakes all who may wait for it.
+    pub(crate) fn settle_one(&self, state: &mut State, path: &Path, attempt: Attempt) {
+        state.table.settle(path, attempt, Instant::now());
         self.work.notify_one();
         self.settled.notify_all();
     }
@@ -214,43 +223,6 @@ impl Drain {
         match self.same_name {
             SameName::Folder => self.to.join(&self.host).join(path),
             SameName::Suffix | SameName::Error => self.to.join(path),
-        }
-    }
-
-    /// Walks through everything and waits until all that was closed before is decided.
-    pub(crate) fn settle(&self) -> Answer {
-        let _hurry = self.burst.hurry();
-        self.clear();
-        let mut unseen = self.revisit();
-        // What cannot be looked at may be owed: then not all is.
-        unseen.extend(self.scan(Path::new("")));
-        unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
-        let mut state = self.lock();
-        state.table.retry_now(Instant::now());
-        let barrier = state.table.raise();
-        self.work.notify_all();
-        let barrier = loop {
-            match state.table.lower(barrier) {
-                Some(barrier) => break barrier,
-                None => state = self.settled.wait(state).expect("no thread panics with the lock"),
-            }
-        };
-        drop(state);
-        self.reconcile();
-        self.copier.publisher.abandon();
-        let state = self.lock();
-        let landed = state.ledger.len();
-        if let Err(error) = state.ledger.sync() {
-            tracing::warn!("fsync the ledger: {error}; after a power loss files may be copied again");
-        }
-        barrier.open.iter().for_each(|path| self.log_open(&state, path));
-        drop(state);
-        self.logs.flush();
-        Answer {
-            host: self.host.clone(),
-            landed,
-            failed: barrier.failed.into_values().chain(unseen).collect(),
-            open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
         }
     }
 
@@ -275,22 +247,6 @@ impl Drain {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics with the lock")
-    }
-}
-
-impl State {
-    pub(crate) fn new(ledger: Ledger, host: &str) -> State {
-        let suffixed = Suffixed::of(&ledger, host);
-        State {
-            suffixed,
-            table: Table::default(),
-            ledger,
-            landing: Vec::new(),
-            diverted: HashMap::new(),
-            disputed: Vec::new(),
-            bytes_done: 0,
-            rate: Rate::default(),
-        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! within [`TICK`] of the time of the last change: whatever is changed later gets another time of change, also from a
 //! coarse clock.
 
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +13,8 @@ use disk::below::Root;
 use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use stage::pfs::{attributes, device};
+use wire::data::Attr;
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).
 pub(crate) const TICK: Duration = Duration::from_millis(20);
@@ -61,8 +65,10 @@ pub(crate) struct Seen {
     pub kind: Kind,
     /// Which version.
     pub generation: Generation,
-    /// How many names it has.
-    pub names: u32,
+    /// What else is known of it.
+    pub attr: Attr,
+    /// The device that it is on.
+    pub device: u64,
 }
 
 impl Generation {
@@ -94,10 +100,18 @@ impl Generation {
 /// # Errors
 /// Of `openat` and `statx`.
 pub(crate) fn look(root: &Root, path: &Path) -> rustix::io::Result<Seen> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let place = root.reach(path)?;
+    look_in(place.folder.as_fd(), &place.name)
+}
+
+/// The same of what has this name in a folder.
+///
+/// # Errors
+/// Of `statx`.
+pub(crate) fn look_in(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Seen> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let found = rustix::fs::statx(&place.folder, &place.name, flags, wanted)?;
+    let found = rustix::fs::statx(folder, name, flags, wanted)?;
     let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
     let generation = Generation {
         ino: found.stx_ino,
@@ -112,7 +126,7 @@ pub(crate) fn look(root: &Root, path: &Path) -> rustix::io::Result<Seen> {
         FileType::Symlink => Kind::Link,
         _ => Kind::Other,
     };
-    Ok(Seen { kind, generation, names: found.stx_nlink })
+    Ok(Seen { kind, generation, attr: attributes(&found), device: device(&found) })
 }
 
 /// The same; `None` where there is nothing. Who cannot look does not know.
@@ -120,7 +134,15 @@ pub(crate) fn look(root: &Root, path: &Path) -> rustix::io::Result<Seen> {
 /// # Errors
 /// As of [`look`], other than that there is nothing.
 pub(crate) fn find(root: &Root, path: &Path) -> rustix::io::Result<Option<Seen>> {
-    match look(root, path) {
+    if_there(look(root, path))
+}
+
+/// `None` where there is nothing.
+///
+/// # Errors
+/// Any other.
+pub(crate) fn if_there(seen: rustix::io::Result<Seen>) -> rustix::io::Result<Option<Seen>> {
+    match seen {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         seen => seen.map(Some),
     }

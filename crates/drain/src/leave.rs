@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::drain::{Drain, State};
+use crate::drain::Drain;
+use crate::state::State;
 
 /// How long copies may take to be given up.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);

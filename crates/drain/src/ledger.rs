@@ -7,38 +7,38 @@
 //!         | {"landed":{...}}      verified, under its name, the folder synced
 //!         | {"placed":{...}}      which inode is about to get a name on the PFS, or has just got it
 //!         | {"gone":path}         removed from the PFS again
+//!         | {"lost":{...}}        the node's disk could not write back something of a file
 //! ```
 //!
-//! What was begun and has not landed may be on the PFS or not; it matters when the file is gone from the node.
-//!
-//! A record that a power loss takes away only makes a file be copied again.
+//! What was begun and has not landed may be on the PFS or not; it matters when the file is gone from the node. A record
+//! that a power loss takes away only makes a file be copied again.
 
 mod landed;
 mod names;
 mod owner;
+mod read;
 mod record;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use disk::Room;
-use disk::format::FormatError;
 
 pub(crate) use self::landed::Landed;
 pub(crate) use self::owner::Of;
-use self::record::{FORMAT, LandedRecord, Record, append};
+use self::record::{LandedRecord, LostRecord, Record, append};
 use crate::generation::Stamp;
-use crate::placed::Placed;
+use crate::placed::Under;
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;
 
 /// Everything that has landed, by the path below the drained folder.
 pub(crate) struct Ledger {
+    path: PathBuf,
     file: File,
     /// Bytes of whole records.
     length: u64,
@@ -48,10 +48,12 @@ pub(crate) struct Ledger {
     landed: HashMap<PathBuf, Landed>,
     /// Versions that were begun since the last one landed, oldest first.
     begun: HashMap<PathBuf, Vec<Landed>>,
-    /// What was put under which name on the PFS last.
-    placed: HashMap<PathBuf, Placed>,
+    /// What was put under which name on the PFS.
+    placed: HashMap<PathBuf, Under>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
+    /// Files of which the node's disk could not write back something: the kernel says so once.
+    lost: HashSet<(u64, Stamp)>,
 }
 
 impl Ledger {
@@ -64,6 +66,7 @@ impl Ledger {
         let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut ledger = Ledger {
             file: open.with_context(|| format!("open the ledger {}", path.display()))?,
+            path: path.clone(),
             length: 0,
             room: Room::of(state),
             of: None,
@@ -71,44 +74,12 @@ impl Ledger {
             begun: HashMap::new(),
             placed: HashMap::new(),
             paths: HashMap::new(),
+            lost: HashSet::new(),
         };
         let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
         ledger.file.set_len(whole).with_context(|| format!("cut the ledger {}", path.display()))?;
         ledger.length = whole;
         Ok(ledger)
-    }
-
-    /// Takes in all whole lines; gives their length, bytes.
-    fn read(&mut self) -> std::io::Result<u64> {
-        let mut reader = BufReader::new(self.file.try_clone()?);
-        let (mut length, mut line) = (0, Vec::new());
-        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-            length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
-            match serde_json::from_slice(&line) {
-                Ok(Record::Of { format, .. }) if format > FORMAT => {
-                    return Err(FormatError::Newer { found: format.into(), known: FORMAT }.into());
-                }
-                Ok(Record::Of { from, to, session, .. }) => {
-                    self.of = Some(Of { from: from.to_path(), to: to.to_path(), session });
-                }
-                Ok(Record::Begun(record)) => {
-                    let (path, begun) = record.read();
-                    self.put_begun(path, begun);
-                }
-                Ok(Record::Landed(record)) => {
-                    let (path, landed) = record.read();
-                    self.put(path, landed);
-                }
-                Ok(Record::Placed { target, inode }) => drop(self.placed.insert(target.to_path(), inode)),
-                Ok(Record::Gone(path)) => self.forget(&path.to_path()),
-                // Whatever it was, that file is copied again.
-                Err(error) => {
-                    tracing::warn!("a line of the ledger is not a record, and is passed over: {error}")
-                }
-            }
-            line.clear();
-        }
-        Ok(length)
     }
 
     /// Which drain it is of.
@@ -121,15 +92,18 @@ impl Ledger {
     /// # Errors
     /// The node's disk.
     pub(crate) fn begin_anew(&mut self, of: Of) -> std::io::Result<()> {
-        self.file.set_len(0)?;
-        self.length = 0;
-        (self.landed, self.begun) = (HashMap::new(), HashMap::new());
-        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
         let mut line = Vec::new();
         append(&mut line, &Record::of(&of));
+        // The flash is the same.
+        self.lost.iter().for_each(|file| append(&mut line, &Record::Lost(LostRecord::new(*file))));
+        // Beside it: a kill in the midst must not forget these.
+        self.room.or_give_up(|| disk::replace(&self.path, &line))?;
+        (self.file, self.length) =
+            (File::options().read(true).write(true).open(&self.path)?, length_of(&line));
+        (self.landed, self.begun) = (HashMap::new(), HashMap::new());
+        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
         self.of = Some(of);
-        self.write(&line)?;
-        self.sync()
+        Ok(())
     }
 
     /// What landed from this path.
@@ -211,10 +185,29 @@ impl Ledger {
         self.write(&line)
     }
 
-    /// What cannot be written whole is written over by the next.
+    /// Records, durably, that the node's disk could not write back something of a file: its inode, and when that was
+    /// made.
+    ///
+    /// # Errors
+    /// The node's disk. It is known all the same, as long as this process lives.
+    pub(crate) fn lose(&mut self, file: (u64, Stamp)) -> std::io::Result<()> {
+        self.lost.insert(file);
+        let mut line = Vec::new();
+        append(&mut line, &Record::Lost(LostRecord::new(file)));
+        self.write(&line)?;
+        self.sync()
+    }
+
+    /// Whether that is so of this.
+    pub(crate) fn has_lost(&self, file: (u64, Stamp)) -> bool {
+        self.lost.contains(&file)
+    }
+
+    /// What cannot be written whole is cut off, or written over by the next.
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        self.room.or_give_up(|| self.file.write_all_at(lines, self.length))?;
-        self.length += u64::try_from(lines.len()).expect("a length in memory fits 64 bits");
+        let written = self.room.or_give_up(|| self.file.write_all_at(lines, self.length));
+        written.inspect_err(|_| drop(self.file.set_len(self.length)))?;
+        self.length += length_of(lines);
         Ok(())
     }
 
@@ -268,6 +261,10 @@ impl Ledger {
             }
         }
     }
+}
+
+fn length_of(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).expect("a length in memory fits 64 bits")
 }
 
 #[cfg(test)]

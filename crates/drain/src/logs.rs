@@ -12,10 +12,11 @@
 //! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's
 //! end.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
@@ -30,18 +31,28 @@ use crate::status::Trouble;
 pub(crate) struct Logs {
     host: String,
     output: Mutex<Output>,
+    /// Held while they are written, and not by who adds a line: the PFS may hang.
+    files: Mutex<Files>,
 }
 
+/// What is to be written.
+#[derive(Default)]
 struct Output {
+    spectral: Vec<u8>,
+    json: Vec<u8>,
+    /// Of what files the second log says last that they are not on the PFS.
+    undone: HashSet<PathBuf>,
+}
+
+struct Files {
     spectral: Log,
     json: Log,
     broken: bool,
 }
 
-/// One log and the lines that are not in it yet.
+/// One log.
 struct Log {
     file: File,
-    lines: Vec<u8>,
     /// The last line in it may be cut off.
     torn: bool,
 }
@@ -106,12 +117,12 @@ impl Logs {
     /// # Errors
     /// The PFS's.
     pub(crate) fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
-        let output = Output {
+        let files = Files {
             spectral: Log::open(&to.join("spectral.log"))?,
             json: Log::open(&session.join(format!("{host}.jsonl")))?.with_torn_end()?,
             broken: false,
         };
-        Ok(Logs { host: host.to_owned(), output: Mutex::new(output) })
+        Ok(Logs { host: host.to_owned(), output: Mutex::default(), files: Mutex::new(files) })
     }
 
     /// Adds one of Spectral's lines.
@@ -123,9 +134,9 @@ impl Logs {
             Verb::Done => "DONE",
         };
         let mut output = self.lock();
-        output.spectral.lines.extend_from_slice(format!("Spectral Work {verb} File : ").as_bytes());
-        output.spectral.lines.extend_from_slice(target.as_os_str().as_bytes());
-        output.spectral.lines.push(b'\n');
+        output.spectral.extend_from_slice(format!("Spectral Work {verb} File : ").as_bytes());
+        output.spectral.extend_from_slice(target.as_os_str().as_bytes());
+        output.spectral.push(b'\n');
     }
 
     /// Adds a line to the second log.
@@ -143,26 +154,52 @@ impl Logs {
             message: event.trouble.map_or("", |trouble| &trouble.message),
         };
         let mut output = self.lock();
-        serde_json::to_writer(&mut output.json.lines, &line).expect("a line has no failing serialiser");
-        output.json.lines.push(b'\n');
+        match event.event {
+            "failed" | "open" => output.undone.insert(event.path.to_owned()),
+            _ => output.undone.remove(event.path),
+        };
+        serde_json::to_writer(&mut output.json, &line).expect("a line has no failing serialiser");
+        output.json.push(b'\n');
+    }
+
+    /// Takes over that an earlier drainer has said so last of a file.
+    pub(crate) fn remember_undone(&self, path: PathBuf) {
+        self.lock().undone.insert(path);
+    }
+
+    /// The files of which it says last that they are not on the PFS.
+    pub(crate) fn undone(&self) -> Vec<PathBuf> {
+        self.lock().undone.iter().cloned().collect()
     }
 
     /// Writes what was added.
     pub(crate) fn flush(&self) {
-        let mut output = self.lock();
-        let output = &mut *output;
+        let mut files = self.files.lock().expect("no thread panics with the lock");
+        let (spectral, json) = {
+            let mut output = self.lock();
+            (std::mem::take(&mut output.spectral), std::mem::take(&mut output.json))
+        };
         // Each by itself: the receipt is made of the second, and a user may have moved the first away.
-        let (spectral, json) = (output.spectral.write(), output.json.write());
-        let written = json.and(spectral);
+        let written = (files.spectral.write(&spectral), files.json.write(&json));
+        let mut output = self.lock();
+        let put_back = |lines: &mut Vec<u8>, taken: Vec<u8>| drop(lines.splice(..0, taken));
+        if written.0.is_err() {
+            put_back(&mut output.spectral, spectral);
+        }
+        if written.1.is_err() {
+            put_back(&mut output.json, json);
+        }
+        drop(output);
+        let written = written.1.and(written.0);
         // The drain itself goes on: the ledger and the status say how far it is.
         if let Err(error) = &written
-            && !output.broken
+            && !files.broken
         {
             tracing::warn!(
                 "write spectral.log or the log in JSON lines: {error}; tried again with the next lines"
             );
         }
-        output.broken = written.is_err();
+        files.broken = written.is_err();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Output> {
@@ -179,7 +216,7 @@ impl Log {
             let error = std::io::Error::from(errno);
             std::io::Error::new(error.kind(), format!("open {}: {error}{advice}", path.display()))
         })?;
-        Ok(Log { file: File::from(file), lines: Vec::new(), torn: false })
+        Ok(Log { file: File::from(file), torn: false })
     }
 
     /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.
@@ -191,16 +228,47 @@ impl Log {
         Ok(Log { torn: last != [b'\n'], ..self })
     }
 
-    fn write(&mut self) -> std::io::Result<()> {
-        if self.lines.is_empty() {
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        if lines.is_empty() {
             return Ok(());
         }
         if std::mem::replace(&mut self.torn, true) {
             self.file.write_all(b"\n")?;
         }
-        self.file.write_all(&self.lines)?;
+        self.file.write_all(lines)?;
         self.torn = false;
-        self.lines.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn who_adds_a_line_waits_for_no_file_system_that_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = Logs::open(folder.path(), folder.path(), "n1").unwrap();
+        // A pipe takes no more than this, until somebody reads.
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        logs.files.lock().unwrap().spectral.file = File::from(std::os::fd::OwnedFd::from(writer));
+        let line = Path::new("/pfs/a");
+        std::thread::scope(|scope| {
+            (0..10_000).for_each(|_| logs.spectral(Verb::Enqueue, line));
+            let flushed = scope.spawn(|| logs.flush());
+            let begun = Instant::now();
+            while !logs.lock().spectral.is_empty() {
+                assert!(begun.elapsed() < Duration::from_secs(20), "nothing is written");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!flushed.is_finished());
+            logs.spectral(Verb::Done, line);
+            assert_eq!(logs.lock().spectral, b"Spectral Work DONE File : /pfs/a\n");
+            let mut bytes = vec![0; 10_000 * "Spectral Work ENQUEUE File : /pfs/a\n".len()];
+            reader.read_exact(&mut bytes).unwrap();
+        });
     }
 }

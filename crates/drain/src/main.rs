@@ -13,7 +13,7 @@ use wire::control::Owner;
 
 /// Drains a folder on this node's flash to a folder on the parallel file system.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "forebay-drain", version)]
 struct Arguments {
     #[command(flatten)]
     settings: Settings,

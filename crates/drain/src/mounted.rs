@@ -51,6 +51,29 @@ impl Pfs {
         Ok(Pfs { noted, mounts })
     }
 
+    /// Makes the folder `to` if only it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn make_folder(to: &Path) -> anyhow::Result<()> {
+        let found = disk::is_folder(to).with_context(|| format!("look for {}", to.display()))?;
+        match if found { Ok(()) } else { std::fs::create_dir(to) } {
+            // Another node was first.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.with_context(|| format!("make the folder {}", to.display())),
+        }
+    }
+
+    /// Whether what the folder `to` was on before is known not to be there now.
+    pub(crate) fn is_away(state: &Path, to: &Path) -> bool {
+        let (Ok(Some(text)), Ok(to)) = (disk::read(&state.join(NOTE)), std::path::absolute(to)) else {
+            return false;
+        };
+        let noted = serde_json::from_slice::<Vec<PfsMount>>(&text).unwrap_or_default();
+        let noted: Vec<PfsMount> = noted.into_iter().filter(|noted| noted.path == to).collect();
+        Mounts::check(&noted).is_err()
+    }
+
     /// Whether it was there all the time since this was asked last.
     ///
     /// # Errors

@@ -12,10 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::generation::{Seen, Stamp, find};
 
+/// As many as are remembered that were about to get a name and were not seen there.
+const BEFORE_MAX: usize = 32;
+
 /// Bytes that are read at once.
 const SUM_AT_ONCE: usize = 1 << 20;
 
-/// An inode as it was when it got its name. Its device is not noted: the number of one is another after a remount.
+/// An inode as it was when it got its name. Numbers are used again: the size and the times tell a later one from it.
+/// Its device is not noted: the number of one is another after a remount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Placed {
     ino: u64,
@@ -23,6 +27,14 @@ pub(crate) struct Placed {
     mtime: Stamp,
     /// `None`: it was about to get the name, which changes this time.
     ctime: Option<Stamp>,
+}
+
+/// What may have a name: what was put under it last, and before, as that may not have got it.
+#[derive(Clone, Debug)]
+pub(crate) struct Under {
+    last: Placed,
+    /// What was seen there, then what was about to get the name since, oldest first.
+    before: Vec<Placed>,
 }
 
 /// What became of a name that was to be removed.
@@ -47,12 +59,12 @@ impl Placed {
 
     /// Why what is there now does not hold what this held, by all that is seen without reading it. Other names, modes
     /// and owners do not matter.
-    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
+    fn holds_another(&self, there: &Seen) -> Option<&'static str> {
         Placed { ctime: None, ..*self }.differs(there)
     }
 
     /// Whether what is there is this, and nobody has touched it.
-    pub(crate) fn is(&self, there: &Seen) -> bool {
+    fn is(&self, there: &Seen) -> bool {
         self.ctime.is_some() && self.differs(there).is_none()
     }
 
@@ -65,6 +77,56 @@ impl Placed {
             () if self.ctime.is_some() && self.ctime != now.ctime => Some("it was changed or touched there"),
             () => None,
         }
+    }
+}
+
+impl Under {
+    /// What was noted first.
+    pub(crate) fn new(first: Placed) -> Under {
+        Under { last: first, before: Vec::new() }
+    }
+
+    /// Something has got the name, or is about to.
+    pub(crate) fn note(&mut self, placed: Placed) {
+        let before = std::mem::replace(&mut self.last, placed);
+        if placed.ctime.is_some() {
+            self.before = Vec::new();
+            return;
+        }
+        if self.before.len() >= BEFORE_MAX {
+            // Not the first, which was seen there.
+            self.before.remove(1);
+        }
+        self.before.push(before);
+    }
+
+    /// Whether one of it had the name for sure.
+    pub(crate) fn had_name(&self) -> bool {
+        self.all().any(|placed| placed.ctime.is_some())
+    }
+
+    /// Whether what is there now is one of it, and nobody has touched it.
+    pub(crate) fn has(&self, there: &Seen) -> bool {
+        self.all().any(|placed| placed.is(there))
+    }
+
+    /// Why what is there now holds what none of it held, as [`Placed::holds_another`].
+    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
+        self.why(|placed| placed.holds_another(there))
+    }
+
+    /// Why what is there now is none of it.
+    fn differs(&self, there: &Seen) -> Option<&'static str> {
+        self.why(|placed| placed.differs(there))
+    }
+
+    /// Why the last is not it, unless there is one of which nothing says that.
+    fn why(&self, why: impl Fn(&Placed) -> Option<&'static str>) -> Option<&'static str> {
+        self.all().map(why).reduce(Option::and).flatten()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Placed> {
+        self.before.iter().chain([&self.last])
     }
 }
 
@@ -87,7 +149,7 @@ pub(crate) fn sum_of(root: &Root, target: &Path) -> std::io::Result<u32> {
 ///
 /// # Errors
 /// The PFS's.
-pub(crate) fn remove(root: &Root, target: &Path, placed: Option<Placed>) -> rustix::io::Result<Removal> {
+pub(crate) fn remove(root: &Root, target: &Path, placed: Option<&Under>) -> rustix::io::Result<Removal> {
     let Some(there) = find(root, target)? else { return Ok(Removal::Removed) };
     let differs =
         placed.map_or(Some("nothing is noted of what this drain put there"), |it| it.differs(&there));
@@ -111,14 +173,39 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         let seen = look(root, name).unwrap();
         let (before, now) = (Placed::before(&seen), Placed::now(&seen));
-        let stays = |placed| matches!(remove(root, name, placed), Ok(Removal::Kept(_)));
-        assert!(stays(None), "nobody knows whose it is");
-        assert!(stays(Some(Placed { ino: seen.generation.ino + 1, ..now })));
-        assert!(stays(Some(Placed { size: 5, ..before })));
-        assert!(stays(Some(Placed { ctime: Some((1, 2)), ..now })));
+        let stays =
+            |placed: &[Placed]| matches!(remove(root, name, under(placed).as_ref()), Ok(Removal::Kept(_)));
+        assert!(stays(&[]), "nobody knows whose it is");
+        let another = Placed { ino: seen.generation.ino + 1, ..now };
+        assert!(stays(&[another]));
+        assert!(stays(&[Placed { size: 5, ..before }]));
+        assert!(stays(&[Placed { ctime: Some((1, 2)), ..now }]));
+        assert!(stays(&[now, another]), "that had the name after this");
         // A drainer was killed between the rename and the second note.
-        assert!(matches!(remove(root, name, Some(before)), Ok(Removal::Removed)));
+        let goes =
+            |placed: &[Placed]| matches!(remove(root, name, under(placed).as_ref()), Ok(Removal::Removed));
+        assert!(goes(&[before]));
         assert!(!disk::exists(&path).unwrap());
-        assert!(matches!(remove(root, name, Some(now)), Ok(Removal::Removed)), "there is nothing to keep");
+        assert!(goes(&[now]), "there is nothing to keep");
+    }
+
+    #[test]
+    fn what_did_not_get_a_name_takes_it_from_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), "text").unwrap();
+        let seen = look(&Root::at(folder.path()), Path::new("a")).unwrap();
+        let now = Placed::now(&seen);
+        let later = Placed { ino: seen.generation.ino + 1, ctime: None, ..now };
+        let mut known = Under::new(now);
+        (0..2 * BEFORE_MAX as u64).for_each(|n| known.note(Placed { size: n + 5, ..later }));
+        assert!(known.has(&seen) && known.had_name());
+        assert_eq!((known.holds_another(&seen), known.before.len()), (None, BEFORE_MAX));
+    }
+
+    fn under(placed: &[Placed]) -> Option<Under> {
+        let (first, others) = placed.split_first()?;
+        let mut under = Under::new(*first);
+        others.iter().for_each(|placed| under.note(*placed));
+        Some(under)
     }
 }

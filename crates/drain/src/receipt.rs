@@ -36,7 +36,7 @@ struct Summary<'a> {
     failed: usize,
     /// Files that somebody had open for writing.
     open: usize,
-    /// Files that were removed on the node, and therefore on the PFS.
+    /// Files that were removed on the node, and therefore on the PFS, or before they were there.
     removed: usize,
     /// Files that were renamed or removed on the node, and stay on the PFS: somebody has touched or replaced them.
     kept: usize,
@@ -50,9 +50,11 @@ impl Rendezvous {
     pub fn write_receipt(&self) -> std::io::Result<PathBuf> {
         let path = self.folder().join(RECEIPT);
         let files = self.files()?;
+        let statuses = self.statuses()?;
         let mut summary = summary(&files);
-        // A node whose log cannot be written says itself what it owes.
-        summary.complete &= self.statuses()?.iter().all(Status::owes_nothing);
+        // A node whose log cannot be written, or whose drainer could not start, says itself what it owes.
+        summary.complete &= statuses.iter().all(Status::owes_nothing);
+        summary.hosts.extend(statuses.iter().map(|status| status.host.as_str()));
         let mut text = serde_json::to_string(&summary)?;
         for line in files.values() {
             text += "\n";

@@ -3,33 +3,37 @@
 //!
 //! ```text
 //! TO/.forebay-drain/SESSION/HOST.status          Status, renewed every second while something happens
+//!                           HOST.HASH.refused    Status of a start that was refused, see unstarted
 //!                           HOST.jsonl           see logs
 //!                           HOST.claims          see claims
 //!                           requests/ID          "decide about everything that is closed by now"
 //!                           answers/ID/HOST      Answer
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use disk::below::Root;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::namesake::{self, machine, short_hash};
 use crate::status::{Answer, Status, now_ms};
-
-/// How long a silent drainer counts as alive.
-pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The receipt's name: see [`crate::receipt`].
 pub(crate) const RECEIPT: &str = "receipt.jsonl";
 
 /// The end of a status file's name.
 const STATUS_SUFFIX: &str = ".status";
+
+/// That of a log's.
+const LOG_SUFFIX: &str = ".jsonl";
+
+/// The end of the name of a refused start's file.
+const REFUSED_SUFFIX: &str = ".refused";
 
 /// The last line of every file in the nodes' logs, by host and path below the drained folder.
 pub type Files = BTreeMap<(String, String), serde_json::Value>;
@@ -64,20 +68,62 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// Every drainer that has been here.
+    /// Every drainer that has been here, or could not start, with its last word.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn statuses(&self) -> std::io::Result<Vec<Status>> {
-        let mut found: Vec<Status> = Vec::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if !is_temporary(&path) && path.to_str().is_some_and(|name| name.ends_with(STATUS_SUFFIX)) {
-                found.extend(read(&path)?);
+        let (names, mut found): (_, Vec<Status>) = (self.names()?, Vec::new());
+        // A name that is replaced while the folder is listed may not be listed. A log is there as long as its node, and
+        // is replaced by nothing.
+        let host_of = |name: &String| {
+            let host = name.strip_suffix(STATUS_SUFFIX).or_else(|| name.strip_suffix(LOG_SUFFIX))?;
+            (name != RECEIPT).then(|| host.to_owned())
+        };
+        for host in names.iter().filter_map(host_of).collect::<BTreeSet<String>>() {
+            found.extend(read(&self.status_of(&host))?);
+        }
+        for name in names {
+            let Some(host) = name.strip_suffix(REFUSED_SUFFIX) else { continue };
+            if let Some(refusal) = read(&self.folder.join(&name))? {
+                namesake::add_refusal(&mut found, host.to_owned(), refusal);
             }
         }
         found.sort_by(|a, b| a.host.cmp(&b.host));
         Ok(found)
+    }
+
+    /// What is in the folder, in order, but for what is being written.
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).filter(|_| !is_temporary(&path));
+            names.extend(name.map(str::to_owned));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The files of starts that were refused.
+    pub(crate) fn refusals(&self) -> std::io::Result<Vec<PathBuf>> {
+        let names = self.names()?.into_iter().filter(|name| name.ends_with(REFUSED_SUFFIX));
+        Ok(names.map(|name| self.folder.join(name)).collect())
+    }
+
+    /// What one of them says; `None`: it was taken back.
+    pub(crate) fn refusal(&self, file: &Path) -> std::io::Result<Option<Status>> {
+        read(file)
+    }
+
+    /// Where a refused start on this host is noted, of the folder of this hash.
+    pub(crate) fn refusal_of(&self, host: &str, folder: u32) -> PathBuf {
+        self.folder.join(format!("{host}.{folder:08x}{REFUSED_SUFFIX}"))
+    }
+
+    /// Notes it.
+    pub(crate) fn write_refusal(&self, file: &Path, refusal: &Status) -> std::io::Result<()> {
+        write(file, refusal)
     }
 
     /// Asks all drainers to decide about everything that is closed by now.
@@ -163,11 +209,24 @@ impl Rendezvous {
         write(&self.status_of(&status.host), status)
     }
 
-    /// What the drainer of this host said last; `None`: nothing that can be understood.
-    pub(crate) fn last_of(&self, host: &str) -> Option<Status> {
-        read(&self.status_of(host)).ok().flatten()
+    /// Removes what was said of this host.
+    pub(crate) fn remove_word(&self, host: &str) -> std::io::Result<()> {
+        disk::if_there(std::fs::remove_file(self.status_of(host))).map(drop)
     }
 
+    /// What the drainer of this host said last; `None`: nothing, or what cannot be understood, which it writes anew.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn last_of(&self, host: &str) -> std::io::Result<Option<Status>> {
+        let path = self.status_of(host);
+        let text = disk::read(&path).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("read {}: {error}", path.display()))
+        })?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    /// Where it says that.
     fn status_of(&self, host: &str) -> PathBuf {
         self.folder.join(format!("{host}{STATUS_SUFFIX}"))
     }
@@ -203,10 +262,11 @@ fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
     Ok(place.replace_with(&temporary)?)
 }
 
-/// What the next contents of `path` are called while they are written. No host's name begins with a dot, and each
-/// host's is another.
+/// What the next contents of `path` are called while they are written. No host's name begins with a dot, each host's is
+/// another, and so is that of each who writes for it: machines may be called alike.
 fn temporary(path: &Path) -> OsString {
-    format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()).into()
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{name}.{}-{:08x}.new", std::process::id(), short_hash(&machine())).into()
 }
 
 fn is_temporary(path: &Path) -> bool {
@@ -214,80 +274,4 @@ fn is_temporary(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::logs::{Event, Logs};
-
-    fn rendezvous() -> (tempfile::TempDir, Rendezvous) {
-        let folder = tempfile::tempdir().unwrap();
-        let rendezvous = Rendezvous::new(folder.path().to_owned());
-        rendezvous.make(folder.path()).unwrap();
-        (folder, rendezvous)
-    }
-
-    #[test]
-    fn a_receipt_is_complete_only_where_each_node_says_that_it_owes_nothing() {
-        let (_folder, rendezvous) = rendezvous();
-        for (failed, is_complete) in [(0, "true"), (1, "false")] {
-            // Its log has no line of what failed: the disk that it is on was full.
-            rendezvous.publish(&Status { host: "n1".into(), failed, ..Status::default() }).unwrap();
-            let receipt = std::fs::read_to_string(rendezvous.write_receipt().unwrap()).unwrap();
-            assert!(receipt.contains(&format!("\"complete\":{is_complete}")), "{receipt}");
-        }
-    }
-
-    #[test]
-    fn a_status_or_an_answer_that_cannot_be_understood_is_never_a_node_less() {
-        for damaged in ["", "{\"host\":\"n1\""] {
-            let (folder, rendezvous) = rendezvous();
-            std::fs::write(folder.path().join("n1.status"), damaged).unwrap();
-            let error = rendezvous.statuses().unwrap_err().to_string();
-            assert!(error.contains("n1.status"), "{error}");
-            let id = rendezvous.request().unwrap();
-            std::fs::write(folder.path().join("answers").join(&id).join("n1"), damaged).unwrap();
-            let error = rendezvous.answers(&id).unwrap_err().to_string();
-            assert!(error.contains("answers"), "{error}");
-        }
-    }
-
-    #[test]
-    fn every_host_has_an_answer_of_its_own_whatever_it_is_called() {
-        let (_folder, rendezvous) = rendezvous();
-        let id = rendezvous.request().unwrap();
-        let hosts = ["n.tmp", "r1.n1", "r1.n2"];
-        for host in hosts {
-            let (failed, open) = (Vec::new(), Vec::new());
-            rendezvous.answer(&id, &Answer { host: host.to_owned(), landed: 1, failed, open }).unwrap();
-        }
-        let answered: Vec<String> =
-            rendezvous.answers(&id).unwrap().into_iter().map(|answer| answer.host).collect();
-        assert_eq!(answered, hosts);
-        let drafts: std::collections::BTreeSet<_> =
-            hosts.iter().map(|host| temporary(Path::new(host))).collect();
-        assert_eq!(drafts.len(), hosts.len(), "two hosts write one file");
-    }
-
-    #[test]
-    fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
-        let (folder, rendezvous) = rendezvous();
-        let log = folder.path().join("n1.jsonl");
-        let event = |path| Event {
-            event: "failed",
-            path: Path::new(path),
-            target: Path::new("/pfs"),
-            size: 1,
-            crc32c: None,
-            attempts: 1,
-            trouble: None,
-        };
-        for path in ["a", "b"] {
-            let logs = Logs::open(folder.path(), folder.path(), "n1").unwrap();
-            logs.json(&event(path));
-            logs.flush();
-            let whole = std::fs::read(&log).unwrap();
-            std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
-        }
-        let told: Vec<String> = rendezvous.files().unwrap().into_keys().map(|(_, path)| path).collect();
-        assert_eq!(told, ["a", "b"]);
-    }
-}
+mod tests;

@@ -5,16 +5,15 @@
 //! and never called drained.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use disk::below::Root;
+use disk::below::{Folders, Root};
 use rustix::io::Errno;
 
 use crate::drain::Drain;
-use crate::generation::find;
+use crate::generation::{find, if_there, look_in};
 use crate::ledger::Landed;
 use crate::mounted;
-use crate::placed::{Placed, sum_of};
+use crate::placed::{Placed, Under, sum_of};
 use crate::status::Trouble;
 use crate::table::Attempt;
 
@@ -32,15 +31,17 @@ impl Drain {
             let state = self.lock();
             state.ledger.landed().map(|(path, landed)| (path.clone(), landed.clone())).collect()
         };
+        // They are reached once for all that lie in them.
+        let folders = Folders::below(Root::at(&self.to));
         let look = |(path, landed): &(PathBuf, Landed)| {
-            !matches!(self.there(path, landed), Ok(There::It)) && self.seize(path, landed)
+            !matches!(self.there(&folders, path, landed), Ok(There::It)) && self.seize(path, landed)
         };
         let suspects: Vec<_> = landed.into_iter().filter(look).collect();
         let troubles = self.judge(&suspects);
         let mut state = self.lock();
         state.disputed.clone_from(&troubles);
         for (path, _) in &suspects {
-            state.table.settle(path, Attempt::Done, Instant::now());
+            self.settle_one(&mut state, path, Attempt::Done);
         }
         troubles
     }
@@ -54,13 +55,13 @@ impl Drain {
     fn judge(&self, suspects: &[(PathBuf, Landed)]) -> Vec<Trouble> {
         let (mut missing, mut troubles) = (Vec::new(), Vec::new());
         for (path, landed) in suspects {
-            match self.there(path, landed) {
+            match self.there_now(path, landed) {
                 Ok(There::It) => {}
                 Ok(There::Nothing) => missing.push((path, landed)),
                 // Nothing is owed any more.
                 Ok(There::Another(why)) if self.is_gone(path) => self.let_be(path, landed, why),
-                Ok(There::Another(why)) => troubles.push(replaced(path, landed, why)),
-                Err(errno) => troubles.push(unseen(path, landed, errno)),
+                Ok(There::Another(why)) => troubles.push(replaced(path, &landed.target, why)),
+                Err(errno) => troubles.push(unseen(path, &landed.target, errno)),
             }
         }
         // After the looks: where the PFS was away meanwhile, nothing was missing.
@@ -72,32 +73,66 @@ impl Drain {
         troubles
     }
 
+    /// Whether what has landed is there, so far as `target` is its name.
+    ///
+    /// # Errors
     /// Somebody has changed the copy on the PFS: it is not replaced by a newer version either.
-    pub(crate) fn is_changed(&self, path: &Path, target: &Path, landed: &Landed) -> Option<Trouble> {
-        // A newer one that was begun may be there, or be noted for a name that it did not get.
-        if landed.target != target || self.lock().ledger.traces(path).len() > 1 {
-            return None;
-        }
-        match self.there(path, landed) {
-            Ok(There::Another(why)) => Some(replaced(path, landed, why)),
-            Ok(There::It | There::Nothing) => None,
+    pub(crate) fn is_there(
+        &self,
+        path: &Path,
+        target: &Path,
+        landed: Option<&Landed>,
+    ) -> Result<bool, Trouble> {
+        let Some(landed) = landed.filter(|landed| landed.target == target) else {
+            return self.has_not_landed(path, target).map(|()| false);
+        };
+        let is_begun = self.lock().ledger.traces(path).len() > 1;
+        match self.there_now(path, landed) {
+            // It may be a newer one that was begun.
+            Ok(There::It) => Ok(!is_begun),
+            Ok(There::Nothing) => {
+                self.forget_folders(landed);
+                Ok(false)
+            }
+            // Who looks for the source sees that nothing is owed.
+            Ok(There::Another(_)) | Err(_) if self.is_gone(path) => Ok(false),
+            Ok(There::Another(why)) => Err(replaced(path, target, why)),
             // Who cannot look does not know.
-            Err(errno) => Some(unseen(path, landed, errno)),
+            Err(errno) => Err(unseen(path, target, errno)),
         }
     }
 
-    /// What has the name on the PFS that was given to the copy of `path`.
-    fn there(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
-        let Some(seen) = find(&Root::at(&self.to), &landed.target)? else { return Ok(There::Nothing) };
+    /// Of a copy that had its name, and that is not known to have got to the disk with it.
+    fn has_not_landed(&self, path: &Path, target: &Path) -> Result<(), Trouble> {
+        let placed = self.lock().ledger.placed(target).cloned();
+        // What was there before the first copy is replaced.
+        let Some(placed) = placed.filter(Under::had_name) else { return Ok(()) };
+        let there = find(&Root::at(&self.to), target).map_err(|errno| unseen(path, target, errno))?;
+        match there.and_then(|seen| placed.holds_another(&seen)) {
+            Some(why) if !self.is_gone(path) => Err(replaced(path, target, why)),
+            _ => Ok(()),
+        }
+    }
+
+    fn there_now(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
+        self.there(&Folders::below(Root::at(&self.to)), path, landed)
+    }
+
+    /// What has the name in one of these folders on the PFS that was given to the copy of `path`.
+    fn there(&self, folders: &Folders, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
+        let Some(seen) = if_there(folders.with(&landed.target, look_in))? else { return Ok(There::Nothing) };
         let (placed, is_begun) = {
             let ledger = &self.lock().ledger;
-            (ledger.placed(&landed.target), ledger.traces(path).len() > 1)
+            (ledger.placed(&landed.target).cloned(), ledger.traces(path).len() > 1)
         };
-        if placed.is_some_and(|placed| placed.is(&seen)) {
+        if placed.as_ref().is_some_and(|placed| placed.has(&seen)) {
             return Ok(There::It);
         }
         if let Some(why) = placed.and_then(|placed| placed.holds_another(&seen)) {
             return Ok(There::Another(why));
+        }
+        if !is_begun && seen.generation.size != landed.generation.size {
+            return Ok(There::Another("it was changed there"));
         }
         // It was touched, or nothing is noted of it: what it holds must tell, unless it may be a version that was begun
         // since.
@@ -119,11 +154,16 @@ impl Drain {
             "{} was removed on the PFS, or moved away: it is copied again",
             landed.target.display()
         );
-        landed.target.ancestors().skip(1).for_each(|folder| self.copier.publisher.forget_folder(folder));
+        self.forget_folders(landed);
         self.strike(path);
         if self.is_gone(path) {
             self.log_removed(path, landed);
         }
+    }
+
+    /// Those above it may be gone with it.
+    fn forget_folders(&self, landed: &Landed) {
+        landed.target.ancestors().skip(1).for_each(|folder| self.copier.publisher.forget_folder(folder));
     }
 
     /// Somebody else's file has the name on the PFS, and the node has none.
@@ -138,26 +178,26 @@ impl Drain {
         }
     }
 
-    fn is_gone(&self, path: &Path) -> bool {
+    pub(crate) fn is_gone(&self, path: &Path) -> bool {
         self.top.find(path).is_ok_and(|found| found.is_none())
     }
 }
 
-fn replaced(path: &Path, landed: &Landed, why: &str) -> Trouble {
+fn replaced(path: &Path, target: &Path, why: &str) -> Trouble {
     Trouble {
         path: path.display().to_string(),
         errno: Errno::EXIST.raw_os_error(),
-        message: format!("{} is not what was drained there: {why}", landed.target.display()),
+        message: format!("{} is not what was drained there: {why}", target.display()),
         advice: "move it away, and the file is drained again; or remove the file on the node if what is there is right"
             .to_owned(),
     }
 }
 
-fn unseen(path: &Path, landed: &Landed, errno: Errno) -> Trouble {
+fn unseen(path: &Path, target: &Path, errno: Errno) -> Trouble {
     Trouble {
         path: path.display().to_string(),
         errno: errno.raw_os_error(),
-        message: format!("look at {}: {}", landed.target.display(), std::io::Error::from(errno)),
+        message: format!("look at {}: {}", target.display(), std::io::Error::from(errno)),
         advice: "look at the permissions of the folders above it and at the parallel file system; it is looked at again"
             .to_owned(),
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use model::Token;
 
 /// The folder with the drainer's own files, in the drained folder and in the one on the PFS.
 pub const OWN_FOLDER: &str = ".forebay-drain";
@@ -56,7 +57,7 @@ pub struct Settings {
     pub deadline: Option<u64>,
     /// Slurm's number of the job: its time limit counts, and its output has the warning that the time is too short
     #[arg(long, value_name = "JOB", env = "SLURM_JOB_ID")]
-    pub slurm_job: Option<String>,
+    pub slurm_job: Option<Token>,
     /// Where the drainer keeps what it has done [default: .forebay-drain in the drained folder]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
@@ -140,7 +141,7 @@ impl Settings {
             add("--deadline", deadline.to_string().into());
         }
         if let Some(job) = &self.slurm_job {
-            add("--slurm-job", job.into());
+            add("--slurm-job", job.as_str().into());
         }
         if let Some(state) = &self.state {
             add("--state", std::path::absolute(state)?.into());

@@ -22,7 +22,10 @@ use crate::status::{Answer, Status};
 use disk::Room;
 
 /// The socket's name in the drainer's folder.
-const NAME: &str = "door";
+const NAME: &str = "socket";
+
+/// What it was in 0.1.0: a drainer outlives the upgrade of its node's programs.
+const NAME_OF_0_1_0: &str = "door";
 
 /// The longest reply that is read: an answer may name many files.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
@@ -68,10 +71,25 @@ impl Order {
 /// # Errors
 /// It does not answer.
 pub fn order(state: &Path, order: Order) -> anyhow::Result<Option<Status>> {
+    match try_order(state, order) {
+        // It ended with us in its queue, if nobody listens any more.
+        Err(error) if ended(&error) => try_order(state, order),
+        told => told,
+    }
+}
+
+fn try_order(state: &Path, order: Order) -> anyhow::Result<Option<Status>> {
     let Some(mut asked) = tell(state, order)? else { return Ok(None) };
     let mut line = String::new();
     asked.read_line(&mut line).context("read from the drainer's socket")?;
     understand(&line)
+}
+
+/// Whether the other side has ended the connection, perhaps with its life.
+fn ended(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    let is_empty = || error.downcast_ref::<serde_json::Error>().is_some_and(serde_json::Error::is_eof);
+    matches!(io, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)) || is_empty()
 }
 
 /// Has the drainer whose folder is `state` copy all that is closed by now, however long that takes, as long as it says
@@ -224,7 +242,9 @@ impl Folder {
     /// A connection to a process of the folder's owner.
     fn connect(&self) -> std::io::Result<UnixStream> {
         // Followed, a link would lead to another's drainer, who would do for root what root did not ask him.
-        let socket = openat(&self.0, NAME, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let open =
+            |name| openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let socket = open(NAME).or_else(|error| open(NAME_OF_0_1_0).map_err(|_| error))?;
         if !FileType::from_raw_mode(fstat(&socket)?.st_mode).is_socket() {
             return Err(std::io::Error::other("it is no socket; remove it, and start the drainer again"));
         }

@@ -1,7 +1,5 @@
 //! The start of a drainer.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,24 +7,33 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use daemon::error::chain;
 use stage::single::Publisher;
 
-use crate::alone::alone;
-use crate::bound::{self, whole};
+use crate::alone::{alone, drain_alone};
+use crate::bound::{self, nearest, whole};
 use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::Copier;
 use crate::deadline::Deadline;
-use crate::drain::{Drain, State, kept};
+use crate::drain::{Drain, kept};
+use crate::flash::Flash;
+use crate::folder;
 use crate::ledger::Ledger;
 use crate::logs::Logs;
+use crate::lost::Lost;
 use crate::mounted::Pfs;
+use crate::namesake::{machine, short_hash};
+use crate::placed::{Placed, Under};
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
 use crate::source::Source;
-use crate::target::Target;
+use crate::state::State;
+use crate::status::Status;
+use crate::target::{Names, Target};
 use crate::top::Top;
+use crate::unstarted;
 use crate::watch::Watch;
 use disk::Room;
 
@@ -41,8 +48,16 @@ const WALK_PERIOD: Duration = Duration::from_secs(10);
 /// # Errors
 /// It cannot start.
 pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
+    drain(settings, limit).inspect_err(|error| {
+        if !unstarted::runs_already(error) {
+            unstarted::refuse(settings, &settings.state(), &format!("{error:#}"));
+        }
+    })
+}
+
+fn drain(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let state = settings.state();
-    std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
+    folder::make(&settings.from, &state)?;
     // A start writes before it has read what there is to do.
     let room = Room::of(&state);
     room.make_way();
@@ -50,15 +65,32 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let _alone = alone(&lock)?;
     let held = inode(&lock).with_context(|| format!("look at {}", lock.display()))?;
     let pfs = Pfs::open(&state, &settings.to)?;
-    make_target(&settings.to)?;
+    Pfs::make_folder(&settings.to)?;
+    let top = opened(&ends(settings)?.0)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
-    Rendezvous::new(settings.rendezvous()).make(&whole(&settings.to)?)?;
-    let drain = Arc::new(open(settings, &state, pfs, limit)?);
-    leave_request(settings, &state)?;
-    drain.complete_log();
-    drain.enter()?;
+    let before = meet(settings)?;
+    let entered = open(settings, &state, pfs, top).and_then(|drain| {
+        drain.pace().limit(limit);
+        leave_request(settings, &state)?;
+        drain.enter().map(|()| Arc::new(drain))
+    });
+    let drain = entered.inspect_err(|_| unstarted::take_back_word(settings, before))?;
+    let worked = work(&drain, settings, (&state, held), &room);
+    drain.logs.flush();
+    drain.go();
+    worked
+}
+
+/// Has threads do all there is to do, until the drainer, with its own folder `state` and the lock `held` in it, is told
+/// to end.
+fn work(
+    drain: &Arc<Drain>,
+    settings: &Settings,
+    (state, held): (&Path, u64),
+    room: &Room,
+) -> anyhow::Result<()> {
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
-        let drain = Arc::clone(&drain);
+        let drain = Arc::clone(drain);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&drain)).map(drop)
     };
     // Watched before anything is copied, so that nothing is missed in between.
@@ -72,13 +104,16 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("rendezvous", Box::new(Drain::attend))?;
     spawn("deadline", Box::new(Drain::watch_deadline))?;
     spawn("bursts", Box::new(|drain| drain.burst.watch(|| drain.wake())))?;
-    let folder = state.clone();
+    let folder = state.to_owned();
     spawn("folder", Box::new(move |drain| drain.end_without_folder(&folder, held)))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
-    drain.answer(&state, &room)?;
-    drain.logs.flush();
-    drain.go();
-    Ok(())
+    drain.answer(state, room)
+}
+
+/// Makes the rendezvous, and is counted there from now on. Gives the word that this takes the place of.
+fn meet(settings: &Settings) -> anyhow::Result<Option<Status>> {
+    Rendezvous::new(settings.rendezvous()).make(&whole(&settings.to)?)?;
+    unstarted::begin(settings).context("note on the PFS that the drain begins")
 }
 
 /// Leaves a request for the node service, which this folder may be a volume of. It has started those that are told
@@ -92,14 +127,6 @@ fn leave_request(settings: &Settings, state: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("write {}", file.display()))
 }
 
-/// Makes the folder on the PFS if only it is missing.
-fn make_target(to: &Path) -> anyhow::Result<()> {
-    if !disk::is_folder(to).with_context(|| format!("look for {}", to.display()))? {
-        std::fs::create_dir(to).with_context(|| format!("make the folder {}", to.display()))?;
-    }
-    Ok(())
-}
-
 /// Forgets in the drainer's folder `state` that its user has stopped it.
 ///
 /// # Errors
@@ -111,45 +138,61 @@ pub fn go_on(state: &Path) -> io::Result<()> {
     }
 }
 
+/// Why nothing can be drained from and to these folders; `None` where it can.
+pub fn overlap(from: &Path, to: &Path) -> Option<String> {
+    let (from, to) = (nearest(from), nearest(to));
+    let is_one_in_the_other = from.starts_with(&to) || to.starts_with(&from);
+    is_one_in_the_other.then(|| {
+        let (from, to) = (from.display(), to.display());
+        format!("{from} and {to} lie in one another: what is drained would be drained again")
+    })
+}
+
 /// The drained folder and the folder on the PFS, as whole paths.
 fn ends(settings: &Settings) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
-    if from.starts_with(&to) || to.starts_with(&from) {
-        bail!(
-            "{} and {} lie in one another: what is drained would be drained again",
-            from.display(),
-            to.display()
-        );
+    if let Some(why) = overlap(&from, &to) {
+        bail!("{why}");
     }
     Ok((from, to))
 }
 
-fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
+/// What `top` is on, as far as it has not failed. `folder` is the session's.
+fn flash(top: &Top, state: &Path, folder: &Path, host: &str) -> anyhow::Result<Arc<Flash>> {
+    let flash = Flash::open(top, folder.parent().unwrap_or(folder), host)?;
+    let ledger = state.join("ledger");
+    if !disk::exists(&ledger).with_context(|| format!("look for {}", ledger.display()))? {
+        let own = state.file_name().unwrap_or_default();
+        flash.forget(own).with_context(|| format!("list {}", top.path().display()))?;
+    }
+    Ok(Arc::new(flash))
+}
+
+/// The folder that is drained, by this process alone.
+fn opened(from: &Path) -> anyhow::Result<Arc<Top>> {
+    let top = Top::open(from).with_context(|| format!("open {}", from.display()))?;
+    drain_alone(&top)?;
+    Ok(Arc::new(top))
+}
+
+fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::Result<Drain> {
     let (from, to) = ends(settings)?;
-    let top = Arc::new(Top::open(&from).with_context(|| format!("open {}", from.display()))?);
-    let (host, folder, source) = (settings.host(), settings.rendezvous(), Arc::new(Source::of(&from)));
+    let (host, folder) = (settings.host(), settings.rendezvous());
+    let flash = flash(&top, state, &folder, &host)?;
     let ledger = bound::open(state, &from, &to, &settings.session())?;
-    let claims = claims(settings, &ledger)?;
-    let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
-    let publisher = Publisher::open(
-        &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
-        &state.join("remarks"),
-        source.clone(),
-        Arc::new(target(&to, claims.clone(), &shared)),
-    )?;
-    publisher.pace().limit(limit);
-    let copier = Copier { publisher, pfs, source, top: Arc::clone(&top), to: to.clone() };
-    let burst = match settings.bursts {
-        Bursts::Wait => Burst::of(&from, &to),
-        Bursts::Ignore => Burst::default(),
-    };
+    let (claims, shared) = (claims(settings, &ledger)?, Arc::new(Mutex::new(State::new(ledger, &host))));
+    let id = format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from));
+    let source = Source::of(&from, Arc::new(Lost { state: shared.clone(), flash: flash.clone() }));
+    let publisher = publisher(&id, state, source, Target::new(&to, claims.clone(), shared.clone()))?;
+    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, to: to.clone() };
     Ok(Drain {
-        burst,
+        burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
         watch: Watch::open(Arc::clone(&top), &whole(state)?).context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &folder, &host)
             .with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),
+        machine: machine(),
         host,
         from,
         top,
@@ -161,6 +204,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         settled_at_end: AtomicBool::new(false),
         ended: AtomicBool::new(false),
         publishing: Mutex::new(()),
+        settling: Mutex::new(()),
         copier,
         claims,
         state: shared,
@@ -168,6 +212,18 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         copied: Condvar::new(),
         settled: Condvar::new(),
     })
+}
+
+fn burst(settings: &Settings, from: &Path, to: &Path) -> Burst {
+    match settings.bursts {
+        Bursts::Wait => Burst::of(from, to),
+        Bursts::Ignore => Burst::default(),
+    }
+}
+
+fn publisher(id: &str, state: &Path, source: Source, target: Target) -> anyhow::Result<Publisher> {
+    let opened = Publisher::open(id, &state.join("remarks"), Arc::new(source), Arc::new(target));
+    opened.map_err(|error| anyhow!("{}; {}", chain(&error), error.advice("start the drain again")))
 }
 
 /// The names on the PFS that this node has; `None` where no other can have them.
@@ -180,15 +236,17 @@ fn claims(settings: &Settings, ledger: &Ledger) -> anyhow::Result<Option<Arc<Cla
     Ok(Some(Arc::new(claims.with_context(|| format!("open the claims in {}", rendezvous.display()))?)))
 }
 
-/// The PFS side, which has it in the ledger what it puts where.
-fn target(to: &Path, claims: Option<Arc<Claims>>, state: &Arc<Mutex<State>>) -> Target {
-    let state = Arc::clone(state);
-    Target::new(to, claims, move |name, inode| {
-        let mut state = state.lock().expect("no thread panics with the lock");
+impl Names for Mutex<State> {
+    fn under(&self, name: &Path) -> Option<Under> {
+        self.lock().expect("no thread panics with the lock").ledger.placed(name).cloned()
+    }
+
+    fn note(&self, name: &Path, inode: Placed) {
+        let mut state = self.lock().expect("no thread panics with the lock");
         if let Err(error) = state.ledger.place(name, inode) {
             tracing::warn!("write the ledger: {error}; what is renamed on the node may stay on the PFS");
         }
-    })
+    }
 }
 
 impl Drain {
@@ -203,6 +261,7 @@ impl Drain {
         loop {
             std::thread::sleep(LOG_PERIOD);
             self.logs.flush();
+            self.copier.flash.retry();
         }
     }
 
@@ -232,10 +291,4 @@ impl Drain {
 
 fn inode(path: &Path) -> io::Result<u64> {
     std::fs::symlink_metadata(path).map(|found| found.ino())
-}
-
-fn short_hash(path: &Path) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    (hasher.finish() >> 32) as u32
 }

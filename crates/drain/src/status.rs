@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::generation::Stamp;
 
+/// How long a silent drainer counts as alive.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// Why a file is not on the PFS yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
@@ -29,6 +32,9 @@ pub struct Status {
     pub session: String,
     /// The process.
     pub pid: u32,
+    /// The machine that the process is of, while that is up; empty where nobody said so.
+    #[serde(default)]
+    pub machine: String,
     /// What is drained.
     pub from: PathBuf,
     /// Which folder that is, whatever path it has: its inode number and when it was made, where that is known.
@@ -72,6 +78,9 @@ pub struct Status {
     /// It has ended as it was told to.
     #[serde(default)]
     pub ended: bool,
+    /// It could not start; the first of the troubles says why.
+    #[serde(default)]
+    pub refused: bool,
     /// When this was written, milliseconds since 1970.
     pub updated_ms: u64,
     /// What could not be copied, up to a hundred.
@@ -80,15 +89,21 @@ pub struct Status {
 
 impl Status {
     /// Whether everything that it knows of is on the PFS.
-    pub(crate) fn owes_nothing(&self) -> bool {
-        self.enqueued == self.done && self.failed == 0 && self.open == 0
+    pub fn owes_nothing(&self) -> bool {
+        self.enqueued == self.done && self.open == 0 && self.failed == 0
     }
 
-    /// What it would answer, if it has ended after its job owing nothing: nobody answers for it any more.
+    /// Whether it has ended so: another may take its place.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended && self.owes_nothing()
+    }
+
+    /// What it would answer, if it has ended after its job owing nothing, or could not start: nobody answers for it.
     pub(crate) fn last_answer(&self) -> Option<Answer> {
         let is_over = self.settled && self.ended && self.owes_nothing();
-        let answer = || Answer { host: self.host.clone(), landed: self.done, failed: vec![], open: vec![] };
-        is_over.then(answer)
+        let failed = if self.refused { self.troubles.clone() } else { vec![] };
+        let answer = || Answer { host: self.host.clone(), landed: self.done, failed, open: vec![] };
+        (is_over || self.refused).then(answer)
     }
 
     /// How long nothing has been heard of it.

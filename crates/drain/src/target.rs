@@ -3,58 +3,83 @@
 //!
 //! **Invariant:** which inode gets a name is noted before it has it, so that only that one is ever removed again.
 
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use disk::below::{Place, Root};
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
+use stage::outside::Outside;
 use stage::pfs::Pfs;
-use stage::tree::{self, Found, Listing, New, OpenFile, Placement, Result, TargetFile, Tree, Xattr};
+use stage::tree::{
+    self, Found, Held, Listing, New, OpenFile, Placement, Result, TargetFile, Tree, Xattr, split,
+};
 use wire::control::Side;
 use wire::data::SetAttr;
 
 use crate::claims::Claims;
-use crate::generation::{Seen, look};
-use crate::placed::Placed;
+use crate::generation::{Seen, if_there, look_in};
+use crate::placed::{Placed, Under};
 
-/// Notes which inode is put under a name.
-type Note = Box<dyn Fn(&Path, Placed) + Send + Sync>;
+/// What was put under the names on the PFS.
+pub(crate) trait Names: Send + Sync {
+    /// What may have the name, if anything was put there.
+    fn under(&self, name: &Path) -> Option<Under>;
+
+    /// Notes which inode is put there.
+    fn note(&self, name: &Path, inode: Placed);
+}
+
+/// What has the name that a copy is to get is not what this drainer has put there.
+pub(crate) const REPLACED: Errno = Errno::STALE;
 
 /// Files on the PFS.
 pub(crate) struct Target {
     files: Pfs,
     /// The folder that is drained to.
     root: Root,
-    note: Note,
+    names: Arc<dyn Names>,
     /// Who has which name; `None` where the names cannot meet.
     claims: Option<Arc<Claims>>,
 }
 
 impl Target {
-    /// Names below `root`. Asks `claims` before one is used for the first time, and tells `note` which inode gets it.
-    pub(crate) fn new(
-        root: &Path,
-        claims: Option<Arc<Claims>>,
-        note: impl Fn(&Path, Placed) + Send + Sync + 'static,
-    ) -> Target {
-        Target { files: Pfs::at(root), root: Root::at(root), note: Box::new(note), claims }
+    /// Names below `root`. Asks `claims` before one is used for the first time, and tells `names` which inode gets it.
+    pub(crate) fn new(root: &Path, claims: Option<Arc<Claims>>, names: Arc<dyn Names>) -> Target {
+        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims }
     }
 
-    fn give_name(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
+    /// Whether somebody has put another in the place of what this drainer has put there, or changed it.
+    fn is_replaced(&self, place: &Place, to: &Path) -> Result<bool> {
+        let Some(under) = self.names.under(to).filter(Under::had_name) else { return Ok(false) };
+        let there = if_there(look_in(place.folder.as_fd(), &place.name))?;
+        Ok(there.is_some_and(|there| under.holds_another(&there).is_some()))
+    }
+
+    /// Where `to` is now, if its folder still is this one: the names in it are made there, whoever renames what.
+    fn place(&self, folder: &Found, to: &Path) -> Result<Place> {
+        let place = self.root.reach(to)?;
+        match folder.is(&rustix::fs::fstat(&place.folder)?) {
+            true => Ok(place),
+            false => Err(Errno::NOENT),
+        }
+    }
+
+    fn give_name(&self, part: &OsStr, place: &Place, to: &Path) -> Result<()> {
         let Some(claims) = self.claims.as_ref().filter(|claims| !claims.has(to)) else {
-            return tree::Target::rename(&self.files, folder, from, to);
+            return place.replace_with(part);
         };
-        let (part, name) = (self.root.reach(from)?, self.root.reach(to)?);
         // Said before it is done: of two nodes, the second at least sees the first.
         claims.claim(to)?;
-        match rename_to_new(&part, &name) {
+        match rename_to_new(part, place) {
             Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
                 claims.give_up(to)?;
                 return Err(Errno::EXIST);
             }
             // Of an earlier job: this one replaces it, as a program on the PFS would.
-            Err(Errno::EXIST) => tree::Target::rename(&self.files, folder, from, to)?,
+            Err(Errno::EXIST) => place.replace_with(part)?,
             outcome => outcome?,
         }
         claims.keep(to);
@@ -71,12 +96,19 @@ impl Tree for Target {
         self.files.show(path)
     }
 
+    // Once at the start.
+    fn enter(&self, _folder: &Path) -> std::result::Result<(), Outside> {
+        Ok(())
+    }
+
     fn find(&self, path: &Path) -> Result<Found> {
         self.files.find(path)
     }
 
     // A link is found as a link: nothing is looked for behind it.
     fn locate(&self, path: &Path) -> Result<Found> {
+        // A folder is looked for where it is now, before anything is made in it.
+        self.files.let_go();
         self.find(path)
     }
 
@@ -102,22 +134,34 @@ impl tree::Target for Target {
         self.files.create(path)
     }
 
-    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+    fn make(&self, path: &Path, new: New<'_>) -> Result<(Found, Held)> {
         self.files.make(path, new)
     }
 
-    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
+    fn link(&self, existing: &Found, path: &Path) -> Result<Held> {
         self.files.link(existing, path)
     }
 
-    fn rename(&self, folder: &Found, from: &Path, to: &Path) -> Result<()> {
-        let before = look(&self.root, from)?;
-        (self.note)(to, Placed::before(&before));
-        self.give_name(folder, from, to)?;
-        // Somebody may have put another there since: then the first note stands, which that one does not match.
+    fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        // A part is made beside its name.
+        let part = split(&entry.path)?.1;
+        let place = self.place(folder, to).inspect_err(|_| self.files.let_go())?;
+        // Its number tells it: who made it holds it open.
+        let before = look_in(place.folder.as_fd(), part)?;
+        if before.generation.ino != u64::from(entry.attr.ino) {
+            return Err(Errno::STALE);
+        }
+        // It was looked for before the copy was made, which takes its time.
+        if self.is_replaced(&place, to)? {
+            return Err(REPLACED);
+        }
+        self.names.note(to, Placed::before(&before));
+        self.give_name(part, &place, to)?;
+        // Somebody may have put another there since, or changed it: then the first note stands, which that one does not
+        // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);
-        if let Some(there) = look(&self.root, to).ok().filter(is_it) {
-            (self.note)(to, Placed::now(&there));
+        if let Some(there) = look_in(place.folder.as_fd(), &place.name).ok().filter(is_it) {
+            self.names.note(to, Placed::now(&there));
         }
         Ok(())
     }
@@ -141,16 +185,112 @@ impl tree::Target for Target {
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
         self.files.set_xattr(entry, xattr)
     }
+
+    fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
+        self.files.disinherit(entry, kept)
+    }
 }
 
 /// Renames unless there is something at `to`. NFS and some parallel file systems cannot do that in one; a link does.
-fn rename_to_new(from: &Place, to: &Place) -> Result<()> {
-    let flags = RenameFlags::NOREPLACE;
-    match rustix::fs::renameat_with(&from.folder, &from.name, &to.folder, &to.name, flags) {
+fn rename_to_new(part: &OsStr, to: &Place) -> Result<()> {
+    let folder = &to.folder;
+    match rustix::fs::renameat_with(folder, part, folder, &to.name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            rustix::fs::linkat(&from.folder, &from.name, &to.folder, &to.name, AtFlags::empty())?;
-            rustix::fs::unlinkat(&from.folder, &from.name, AtFlags::empty())
+            rustix::fs::linkat(folder, part, folder, &to.name, AtFlags::empty())?;
+            rustix::fs::unlinkat(folder, part, AtFlags::empty())
         }
         outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Mutex;
+
+    use stage::tree::Target as _;
+
+    use super::*;
+
+    type Act = Box<dyn Fn() + Send + Sync>;
+
+    /// What is noted; at the first note something happens.
+    #[derive(Clone, Default)]
+    struct Noted {
+        under: Arc<Mutex<Option<Under>>>,
+        notes: Arc<Mutex<Vec<Placed>>>,
+        first: Arc<Mutex<Option<Act>>>,
+    }
+
+    impl Names for Noted {
+        fn under(&self, _: &Path) -> Option<Under> {
+            self.under.lock().unwrap().clone()
+        }
+
+        fn note(&self, _: &Path, inode: Placed) {
+            if let Some(act) = self.first.lock().unwrap().take() {
+                act();
+            }
+            self.notes.lock().unwrap().push(inode);
+        }
+    }
+
+    /// Gives a copy its name while somebody puts another in its place, before the first look at it or after.
+    fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<Placed>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().canonicalize().unwrap();
+        let (part, noted) = (to.join("part"), Noted::default());
+        let swap = {
+            let part = part.clone();
+            move || {
+                fs::write(part.with_file_name("other"), "another").unwrap();
+                fs::rename(part.with_file_name("other"), &part).unwrap();
+            }
+        };
+        let target = Target::new(&to, None, Arc::new(noted.clone()));
+        let (made, file) = target.create(&part).unwrap();
+        if swap_at_once {
+            swap();
+        } else {
+            *noted.first.lock().unwrap() = Some(Box::new(swap));
+        }
+        let renamed = target.rename(&target.find(&to).unwrap(), &made, &to.join("f"));
+        drop(file);
+        let notes = std::mem::take(&mut *noted.notes.lock().unwrap());
+        (renamed, notes, made.attr.ino.into())
+    }
+
+    #[test]
+    fn what_somebody_puts_in_the_place_of_a_copy_while_the_next_is_made_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().canonicalize().unwrap();
+        let noted = Noted::default();
+        let target = Target::new(&to, None, Arc::new(noted.clone()));
+        let copy = |part: &str| {
+            let (made, _file) = target.create(&to.join(part)).unwrap();
+            target.rename(&target.find(&to).unwrap(), &made, &to.join("f"))
+        };
+        copy("first").unwrap();
+        let mut notes = std::mem::take(&mut *noted.notes.lock().unwrap()).into_iter();
+        let mut under = Under::new(notes.next().unwrap());
+        notes.for_each(|placed| under.note(placed));
+        *noted.under.lock().unwrap() = Some(under);
+        fs::write(to.join("f"), "somebody's").unwrap();
+        assert_eq!(copy("second"), Err(REPLACED));
+        assert_eq!(fs::read_to_string(to.join("f")).unwrap(), "somebody's");
+        // It is moved away: what is owed gets its name.
+        fs::rename(to.join("f"), to.join("mine")).unwrap();
+        fs::remove_file(to.join("second")).unwrap();
+        copy("second").unwrap();
+    }
+
+    #[test]
+    fn what_is_put_in_the_place_of_a_copy_is_never_noted_as_the_drainers() {
+        let (renamed, notes, _) = renamed_with(true);
+        assert_eq!((renamed, notes.len()), (Err(Errno::STALE), 0));
+        // That is seen by who looks at the name.
+        let (renamed, notes, ours) = renamed_with(false);
+        assert_eq!((renamed, notes.len()), (Ok(()), 1));
+        assert!(format!("{notes:?}").contains(&format!("ino: {ours},")), "{notes:?}");
     }
 }

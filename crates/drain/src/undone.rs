@@ -1,13 +1,15 @@
 //! What is logged of files that have landed, of those that have not, and of what stays on the PFS against expectation.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::drain::{Drain, State};
+use crate::drain::Drain;
 use crate::ledger::Landed;
 use crate::logs::Event;
 use crate::rendezvous::Files;
+use crate::state::State;
 use crate::status::Trouble;
 
 impl Drain {
@@ -32,6 +34,14 @@ impl Drain {
             );
             Files::new()
         });
+        for ((_, path), line) in &told {
+            // A name that is no UTF-8 is not known from it.
+            if matches!(line["event"].as_str(), Some("failed" | "open"))
+                && !path.contains(char::REPLACEMENT_CHARACTER)
+            {
+                self.logs.remember_undone(path.into());
+            }
+        }
         let state = self.lock();
         for (path, landed) in state.ledger.landed() {
             let line = told.get(&(self.host.clone(), path.to_string_lossy().into_owned()));
@@ -75,6 +85,50 @@ impl Drain {
             crc32c: None,
             attempts: 0,
             trouble,
+        });
+    }
+
+    /// Logs what became of files that could not be copied, or were open, or could not be looked at, and are none of
+    /// these any more.
+    pub(crate) fn log_settled(
+        &self,
+        failed: &BTreeMap<PathBuf, Trouble>,
+        open: &[PathBuf],
+        unseen: &[Trouble],
+    ) {
+        for path in self.logs.undone() {
+            let is_unseen = unseen.iter().any(|trouble| Path::new(&trouble.path) == path);
+            // A name that is no UTF-8 is not known from a message.
+            let is_known = path.to_str().is_none_or(|text| !text.contains(char::REPLACEMENT_CHARACTER));
+            if is_unseen || !is_known || failed.contains_key(&path) || open.contains(&path) {
+                continue;
+            }
+            let there = if path.is_absolute() { Ok(None) } else { self.top.find(&path) };
+            let state = self.lock();
+            let (landed, is_pending) = (state.ledger.get(&path).cloned(), state.table.is_pending(&path));
+            drop(state);
+            match (there, landed) {
+                _ if is_pending => {}
+                (Ok(Some(seen)), Some(landed)) if seen.kind.is_drained() => self.log_done(&path, &landed, 1),
+                (Ok(Some(seen)), None) if seen.kind.is_drained() => {}
+                (Ok(_), Some(landed)) => self.log_kept(&path, &landed, "its last version was not drained"),
+                (Ok(_), None) => self.log_gone(&path),
+                (Err(_), _) => {}
+            }
+        }
+    }
+
+    /// Nothing is owed of it, and nothing was drained.
+    fn log_gone(&self, path: &Path) {
+        let target = self.target_of(&self.lock(), path);
+        self.logs.json(&Event {
+            event: "removed",
+            path,
+            target: &target,
+            size: 0,
+            crc32c: None,
+            attempts: 0,
+            trouble: None,
         });
     }
 

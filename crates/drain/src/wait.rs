@@ -11,8 +11,9 @@ use disk::below::{Root, by_descriptor};
 use rustix::fs::{AtFlags, renameat, symlinkat, unlinkat};
 use serde::Serialize;
 
-use crate::rendezvous::{Rendezvous, SILENCE_MAX};
-use crate::status::{Answer, Status, now_ms};
+use crate::namesake::{machine, short_hash};
+use crate::rendezvous::Rendezvous;
+use crate::status::{Answer, SILENCE_MAX, Status, now_ms};
 
 /// How often the rendezvous is read.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -106,24 +107,21 @@ fn wait_for(
 ) -> std::io::Result<Ending> {
     let give_up = timeout.map(|timeout| Instant::now() + timeout);
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
+    let mut seen: Option<BTreeSet<String>> = None;
     loop {
         let (answers, statuses) = heard(rendezvous, id)?;
         watcher.sums(sums(&statuses));
-        let silent: Vec<&Status> = statuses
-            .iter()
-            .filter(|status| !answers.iter().any(|answer| answer.host == status.host))
-            .collect();
-        if silent.is_empty() {
-            return Ok(Ending::Answered(answers));
+        // A name that changes while the folder is listed, as one is taken back and another is made, may be missed once.
+        let hosts: BTreeSet<String> = statuses.iter().map(|status| status.host.clone()).collect();
+        let is_sure = seen.as_ref() == Some(&hosts);
+        seen = Some(hosts);
+        let is_late = give_up.is_some_and(|give_up| Instant::now() >= give_up);
+        let (silent, others): (Vec<Status>, Vec<Status>) =
+            statuses.into_iter().partition(|status| !answers.iter().any(|answer| answer.host == status.host));
+        if is_sure && let Some(ending) = ending(answers, &silent, others.is_empty(), is_late) {
+            return Ok(ending);
         }
-        // The rest of the nodes is waited for: what they have to say is worth more.
-        if silent.iter().all(|status| status.ended) {
-            return Ok(Ending::Stopped(silent.into_iter().cloned().collect()));
-        }
-        if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
-            return Ok(Ending::Silent(silent.into_iter().cloned().collect()));
-        }
-        for status in silent {
+        for status in &silent {
             if status.silence() > SILENCE_MAX && told.insert((status.host.clone(), false)) {
                 watcher.silent(status);
             }
@@ -133,7 +131,18 @@ fn wait_for(
                 watcher.late(status, left);
             }
         }
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(if is_sure { PERIOD } else { PERIOD / 10 });
+    }
+}
+
+/// How it ends, if these are all drainers.
+fn ending(answers: Vec<Answer>, silent: &[Status], no_others: bool, is_late: bool) -> Option<Ending> {
+    match silent {
+        [] if no_others => Some(Ending::Nobody),
+        [] => Some(Ending::Answered(answers)),
+        // The rest of the nodes is waited for: what they have to say is worth more.
+        silent if silent.iter().all(|status| status.ended) => Some(Ending::Stopped(silent.to_vec())),
+        silent => is_late.then(|| Ending::Silent(silent.to_vec())),
     }
 }
 
@@ -149,7 +158,8 @@ pub fn has_drained(rendezvous: &Path, to: &Path, name: &Path) -> std::io::Result
         let target = Path::new(line["target"].as_str().unwrap_or_default());
         let is_there = match line["event"].as_str() {
             Some("failed" | "open") => false,
-            // On the node: what was drained of it may stay.
+            // On the node: what was drained of it may stay, if anything was.
+            Some("removed") if line["attempts"] == 0 => false,
             Some("removed") => disk::exists(target).unwrap_or(true),
             _ => true,
         };
@@ -174,6 +184,33 @@ pub fn sums(statuses: &[Status]) -> Sums {
     })
 }
 
+/// Whether the file is a commit's.
+fn is_marker(file: &Path) -> std::io::Result<bool> {
+    let text = std::fs::read(file)?;
+    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    Ok(value.is_some_and(|value| value["committed"].is_string()))
+}
+
+/// What a commit is about to replace is of an earlier one: the job may have drained a file of that name.
+fn must_be_of_a_commit(path: &Path, found: std::io::Result<bool>) -> std::io::Result<()> {
+    match found {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error)
+            if !matches!(
+                error.kind(),
+                std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory
+            ) =>
+        {
+            Err(error)
+        }
+        _ => Err(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            format!("{} is there, and no commit has made it: move it away", path.display()),
+        )),
+    }
+}
+
 /// Publishes that the group `name` is whole: the file `TO/NAME.committed`, and the link `TO/latest` if there is a
 /// `TO/NAME`. Call it only after all answers were whole. Returns what was made.
 ///
@@ -188,8 +225,13 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     };
     let mut text = serde_json::to_vec(&marker)?;
     text.push(b'\n');
-    let file = to.join(format!("{name}.committed"));
-    let temporary = OsString::from(format!(".{}.committing", name.replace('/', "_")));
+    let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
+    must_be_of_a_commit(&file, is_marker(&file))?;
+    must_be_of_a_commit(&latest, std::fs::read_link(&latest).map(|_| true))?;
+    // Several may publish one name at once.
+    let temporary =
+        format!(".{}.{}.committing", name.replace('/', "_"), short_hash(&(machine(), std::process::id())));
+    let temporary = OsString::from(temporary);
     let root = Root::hold(to)?;
     let (place, above) = (root.reach(&file)?, root.inside(to)?);
     // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
@@ -202,7 +244,6 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     }
     let mut made = vec![file];
     if disk::exists(&to.join(name))? {
-        let latest = to.join("latest");
         // What a commit left that was killed in between.
         let _ = unlinkat(&above.folder, &temporary, AtFlags::empty());
         symlinkat(name, &above.folder, &temporary)?;

@@ -6,16 +6,17 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use disk::below::by_descriptor;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::generation::{Kind, Seen};
+use crate::generation::{Kind, Seen, if_there, look_in};
 use crate::top::Top;
 
 /// What happened; paths are below the drained folder.
@@ -62,8 +63,8 @@ impl Watch {
         self.blind.load(Ordering::Relaxed)
     }
 
-    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives
-    /// what it could not look at: there may be files in it.
+    /// Goes through the folder `below` and all in it, watches them, and hands over every file, symbolic link and
+    /// folder, a folder as it was before it was read. Gives what it could not look at: there may be files in it.
     pub(crate) fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
         if let Err(errno) = self.top.is_there() {
             return vec![(below.to_owned(), errno)];
@@ -77,20 +78,25 @@ impl Watch {
             }
             // Before it is read: what comes after that is noticed.
             self.watch(&folder, &path);
-            let names = match names(&path) {
-                Ok(names) => names,
+            let read = self.top.folder(&folder).and_then(|held| Ok((names(&held)?, held)));
+            let (names, held) = match read {
+                Ok(read) => read,
+                Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(errno) => {
                     unseen.push((folder, errno));
                     continue;
                 }
             };
             for name in names {
-                let name = folder.join(name);
-                match self.top.find(&name) {
-                    Ok(Some(Seen { kind: Kind::Folder, .. })) => folders.push(name),
-                    Ok(Some(seen)) if seen.kind != Kind::Other => found(name, &seen),
+                let (path, seen) = (folder.join(&name), if_there(look_in(held.as_fd(), &name)));
+                match seen {
+                    Ok(Some(seen)) if seen.kind == Kind::Folder => {
+                        found(path.clone(), &seen);
+                        folders.push(path);
+                    }
+                    Ok(Some(seen)) if seen.kind != Kind::Other => found(path, &seen),
                     Ok(_) => {}
-                    Err(errno) => unseen.push((name, errno)),
+                    Err(errno) => unseen.push((path, errno)),
                 }
             }
         }
@@ -127,12 +133,14 @@ impl Watch {
 
     fn meaning(&self, flags: ReadFlags, path: PathBuf) -> Option<Notice> {
         if flags.contains(ReadFlags::ISDIR) {
+            // What is in the folder that has this path now is noticed after this.
+            self.top.let_go();
             return flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO).then_some(Notice::Folder(path));
         }
         if flags.contains(ReadFlags::CREATE) {
             // A new file is noticed when it is closed; links have no close.
-            let seen = self.top.look(&path).ok()?;
-            return (seen.kind == Kind::Link || seen.names > 1).then_some(Notice::File(path));
+            let seen = self.top.glance(&path).ok()?;
+            return (seen.kind == Kind::Link || seen.attr.nlink > 1).then_some(Notice::File(path));
         }
         Some(Notice::File(path))
     }
@@ -164,9 +172,9 @@ impl Watch {
     }
 }
 
-/// The names in a folder; none where the folder is gone.
-fn names(folder: &Path) -> Result<Vec<OsString>, Errno> {
-    let read = || std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect();
-    let names: std::io::Result<Option<Vec<OsString>>> = disk::if_there(read());
-    names.map(Option::unwrap_or_default).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+/// The names in a folder.
+fn names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let entries = std::fs::read_dir(by_descriptor(folder)).map_err(errno)?;
+    entries.map(|entry| entry.map(|entry| entry.file_name()).map_err(errno)).collect()
 }

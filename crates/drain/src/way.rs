@@ -2,7 +2,6 @@
 //! everything else is named and stays.
 
 use std::path::Path;
-use std::time::Instant;
 
 use disk::below::Root;
 use rustix::io::Errno;
@@ -37,7 +36,7 @@ impl Drain {
             let traces = state.ledger.traces(&owner);
             drop(state);
             self.retire(&owner, &traces);
-            self.lock().table.settle(&owner, Attempt::Done, Instant::now());
+            self.settle_one(&mut self.lock(), &owner, Attempt::Done);
         }
         Outcome::Changed
     }

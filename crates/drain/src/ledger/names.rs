@@ -1,10 +1,11 @@
 //! The ledger by names on the PFS: what has been put under which.
 
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use super::Ledger;
 use super::record::{Record, append};
-use crate::placed::Placed;
+use crate::placed::{Placed, Under};
 
 impl Ledger {
     /// Records which inode gets or has the name `target` on the PFS.
@@ -14,13 +15,22 @@ impl Ledger {
     pub(crate) fn place(&mut self, target: &Path, inode: Placed) -> std::io::Result<()> {
         let mut line = Vec::new();
         append(&mut line, &Record::Placed { target: target.into(), inode });
-        self.placed.insert(target.to_owned(), inode);
+        self.put_placed(target.to_owned(), inode);
         self.write(&line)
     }
 
-    /// What was put under the name `target` last.
-    pub(crate) fn placed(&self, target: &Path) -> Option<Placed> {
-        self.placed.get(target).copied()
+    /// What was put under the name `target`.
+    pub(crate) fn placed(&self, target: &Path) -> Option<&Under> {
+        self.placed.get(target)
+    }
+
+    pub(super) fn put_placed(&mut self, target: PathBuf, inode: Placed) {
+        match self.placed.entry(target) {
+            Entry::Occupied(mut known) => known.get_mut().note(inode),
+            Entry::Vacant(place) => {
+                place.insert(Under::new(inode));
+            }
+        }
     }
 
     /// The path that something under the name `target` is of.

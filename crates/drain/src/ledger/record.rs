@@ -1,5 +1,6 @@
 //! The lines of the ledger's file.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use stage::journal::PathText;
 
 use super::landed::Landed;
 use super::owner::Of;
-use crate::generation::Generation;
+use crate::generation::{Generation, Stamp};
 use crate::placed::Placed;
 
 /// The format. It is raised when an older Forebay must not read what is written from then on.
@@ -35,6 +36,34 @@ pub(super) enum Record {
         inode: Placed,
     },
     Gone(PathText),
+    Lost(LostRecord),
+}
+
+/// A file of which the node's disk could not write back something.
+#[derive(Serialize, Deserialize)]
+pub(super) struct LostRecord {
+    ino: u64,
+    born: Stamp,
+    /// Of the two, each as eight bytes or eight and four, little-endian: another file would be called drained for a
+    /// digit that is wrong. Earlier builds wrote none.
+    crc32c: Option<u32>,
+}
+
+impl LostRecord {
+    pub(super) fn new((ino, born): (u64, Stamp)) -> LostRecord {
+        LostRecord { ino, born, crc32c: Some(sum_of(ino, born)) }
+    }
+
+    /// The file; `None` where the checksum is another.
+    pub(super) fn file(&self) -> Option<(u64, Stamp)> {
+        let is_whole = self.crc32c.is_none_or(|sum| sum == sum_of(self.ino, self.born));
+        is_whole.then_some((self.ino, self.born))
+    }
+}
+
+fn sum_of(ino: u64, (seconds, nanos): Stamp) -> u32 {
+    let parts = [&ino.to_le_bytes()[..], &seconds.to_le_bytes(), &nanos.to_le_bytes()];
+    crc32c::crc32c(&parts.concat())
 }
 
 impl Record {
@@ -66,6 +95,13 @@ impl LandedRecord {
         let LandedRecord { path, target, generation, crc32c } = self;
         (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
     }
+}
+
+/// A line that is whole, and damaged.
+pub(super) fn not_a_record() -> io::Error {
+    let text = "a line of it is damaged, which may say what the node's disk has lost; if that disk has reported no \
+                error (dmesg), remove the file: everything is drained again";
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// Appends it as a line.

@@ -1,3 +1,7 @@
+//! Who is spoken to through a drainer's socket, and who is heard.
+
+use rustix::event::{PollFd, PollFlags, poll};
+
 use super::*;
 
 #[test]
@@ -10,8 +14,19 @@ fn only_who_is_not_there_is_no_drainer() {
     // ECONNREFUSED: what a drainer leaves that was killed.
     drop(UnixListener::bind(state.join(NAME)).unwrap());
     assert!(order(&state, Order::Status).unwrap().is_none());
-    // Another's: nobody knows.
+    // One of the last release, from before the node was upgraded.
     std::fs::remove_file(state.join(NAME)).unwrap();
+    let of_0_1_0 = UnixListener::bind(state.join(NAME_OF_0_1_0)).unwrap();
+    let answers = std::thread::spawn(move || {
+        let mut line = String::new();
+        let stream = of_0_1_0.accept().unwrap().0;
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        (line, of_0_1_0)
+    });
+    order(&state, Order::Status).unwrap_err();
+    assert_eq!(answers.join().unwrap().0, "status\n");
+    std::fs::remove_file(state.join(NAME_OF_0_1_0)).unwrap();
+    // Another's: nobody knows.
     let anothers = parent.path().join("anothers");
     let _listens = UnixListener::bind(&anothers).unwrap();
     std::os::unix::fs::symlink(anothers, state.join(NAME)).unwrap();
@@ -65,4 +80,23 @@ fn a_drainer_that_is_stopped_is_not_waited_for_for_ever() {
     let _silent = UnixListener::bind(folder.path().join(NAME)).unwrap();
     let error = format!("{:#}", settle(folder.path()).unwrap_err());
     assert!(error.contains("see whether the drainer still works"), "{error}");
+}
+
+#[test]
+fn a_drainer_that_ends_while_it_is_asked_is_no_drainer() {
+    for is_heard in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(NAME)).unwrap();
+        let ends = std::thread::spawn(move || {
+            poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
+            let heard = is_heard.then(|| listener.accept().unwrap().0);
+            drop(listener);
+            if let Some(stream) = heard {
+                BufReader::new(stream).read_line(&mut String::new()).unwrap();
+            }
+        });
+        let told = order(folder.path(), Order::Status);
+        assert!(matches!(told, Ok(None)), "heard {is_heard}: {told:?}");
+        ends.join().unwrap();
+    }
 }

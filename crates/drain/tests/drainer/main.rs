@@ -4,8 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
+mod flash;
+mod folders;
+mod hosts;
 mod node;
 mod revisited;
+mod sole;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -206,53 +210,6 @@ impl drain::wait::Watcher for Silent {
     fn silent(&mut self, _: &drain::status::Status) {}
     fn late(&mut self, _: &drain::status::Status, _: u64) {}
 }
-
-#[test]
-fn a_file_is_on_the_flash_before_its_copy_is_on_the_pfs() {
-    let root = tempfile::tempdir().unwrap();
-    let mut node = Node::new(&root, "n1", &[]);
-    node.preload = Some(library(&root, TELLS_WHAT_IS_SYNCED));
-    node.start();
-    fs::write(node.from.join("f"), "contents").unwrap();
-    assert_eq!(node.settle().failed, []);
-    let synced = read(&node.from.join("../synced"));
-    let (file, own) = (node.from.join("f"), node.to.join(".forebay-drain"));
-    let place = |is_it: &dyn Fn(&Path) -> bool| synced.lines().position(|line| is_it(Path::new(line)));
-    let source = place(&|name| name == file);
-    let copies = place(&|name| name.starts_with(&node.to) && !name.starts_with(&own));
-    assert!(source.is_some() && source < copies, "{synced}");
-}
-
-/// Writes into the file `synced` beside the drained folder what is synced, in that order.
-const TELLS_WHAT_IS_SYNCED: &str = "
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#include <sys/syscall.h>
-static char to[4096];
-__attribute__((constructor)) static void begin(void) {
-    FILE *words = fopen(\"/proc/self/cmdline\", \"r\");
-    char *word = NULL;
-    size_t size = 0;
-    while (getdelim(&word, &size, 0, words) > 0)
-        if (strcmp(word, \"--from\") == 0 && getdelim(&word, &size, 0, words) > 0)
-            snprintf(to, sizeof to, \"%s/../synced\", word);
-    fclose(words);
-}
-int fsync(int file) {
-    char link[64], name[4096];
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", file);
-    ssize_t length = readlink(link, name, sizeof name - 1);
-    int told = open(to, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (length > 0 && told >= 0) {
-        name[length] = '\\n';
-        if (write(told, name, length + 1) < 0) {}
-    }
-    close(told);
-    return syscall(SYS_fsync, file);
-}
-";
 
 /// The drainer's clock, while the kernel's is right: as if it had been set back after the file was written.
 const CLOCK_AN_HOUR_BEHIND: &str = "

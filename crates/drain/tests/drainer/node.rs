@@ -52,7 +52,8 @@ impl Node {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-drain"));
-        command.args(["--session", "s", "--bursts", "ignore", "--host", self.name]).args(self.words);
+        let session = if self.words.contains(&"--session") { &[][..] } else { &["--session", "s"] };
+        command.args(session).args(["--bursts", "ignore", "--host", self.name]).args(self.words);
         command.arg("--from").arg(&self.from).arg("--to").arg(&self.to).stdin(Stdio::null());
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
@@ -80,8 +81,15 @@ impl Node {
 
     /// Starts it, and gives what it says when it ends at once.
     pub(crate) fn refused(&mut self) -> String {
-        let output = self.command().stderr(Stdio::piped()).stdout(Stdio::piped()).output().unwrap();
-        assert!(!output.status.success(), "it runs");
+        let mut started = self.command().stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while started.try_wait().unwrap().is_none() && begun.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // One that runs is ended: it would be waited for without end.
+        let _ended = started.kill();
+        let output = started.wait_with_output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code != 0), "it runs");
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 

@@ -1,0 +1,41 @@
+//! What changes while a drainer works.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use crate::ledger::{Landed, Ledger};
+use crate::rate::Rate;
+use crate::status::Trouble;
+use crate::suffix::Suffixed;
+use crate::table::Table;
+
+/// What changes.
+pub(crate) struct State {
+    pub(crate) table: Table,
+    pub(crate) ledger: Ledger,
+    /// Copied, and not known to survive a power loss.
+    pub(crate) landing: Vec<(PathBuf, Landed)>,
+    /// Names on the PFS that are not the files' own, because another node had those.
+    pub(crate) diverted: HashMap<PathBuf, PathBuf>,
+    pub(crate) suffixed: Suffixed,
+    /// What had landed, and was not there or could not be looked at when that was last asked, and why.
+    pub(crate) disputed: Vec<Trouble>,
+    pub(crate) bytes_done: u64,
+    pub(crate) rate: Rate,
+}
+
+impl State {
+    pub(crate) fn new(ledger: Ledger, host: &str) -> State {
+        let suffixed = Suffixed::of(&ledger, host);
+        State {
+            suffixed,
+            table: Table::default(),
+            ledger,
+            landing: Vec::new(),
+            diverted: HashMap::new(),
+            disputed: Vec::new(),
+            bytes_done: 0,
+            rate: Rate::default(),
+        }
+    }
+}

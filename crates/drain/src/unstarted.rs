@@ -1,0 +1,180 @@
+//! What is said at the rendezvous of a node whose drainer does not run yet, or could not start: who waits for all nodes
+//! of a job counts that node, and hears why.
+//!
+//! **Invariant:** a start that is refused has a file of its own. It takes the place of no drainer's word; who reads
+//! both finds which is the last one about a folder.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use daemon::lock::LockError;
+
+use crate::bound::whole;
+use crate::mounted::Pfs;
+use crate::namesake::{Own, is_running, short_hash};
+use crate::rendezvous::Rendezvous;
+use crate::settings::Settings;
+use crate::status::{SILENCE_MAX, Status, Trouble, now_ms};
+
+/// Says that a drainer is about to run, where no other folder's word is in the way. Gives the word that was there.
+pub(crate) fn begin(settings: &Settings) -> io::Result<Option<Status>> {
+    let (own, rendezvous) = (Own::at(&settings.from), Rendezvous::new(settings.rendezvous()));
+    let before = rendezvous.last_of(&settings.host())?;
+    let said = match &before {
+        Some(last) if own.succeeds(last) => {
+            let Own { from, folder, machine } = own;
+            let (pid, updated_ms) = (std::process::id(), now_ms());
+            Status { from, folder, machine, pid, updated_ms, ended: false, settled: false, ..last.clone() }
+        }
+        Some(last) if !last.is_over() => return Ok(before),
+        _ => first(settings, own),
+    };
+    rendezvous.publish(&said)?;
+    Ok(before)
+}
+
+/// Puts the word back that was there before a start that is refused: nobody waits for what does not run.
+pub(crate) fn take_back_word(settings: &Settings, before: Option<Status>) {
+    let rendezvous = Rendezvous::new(settings.rendezvous());
+    let put_back = || match (rendezvous.last_of(&settings.host())?, before) {
+        (Some(last), _) if last.pid != std::process::id() => Ok(()),
+        (_, Some(before)) => rendezvous.publish(&before),
+        (_, None) => rendezvous.remove_word(&settings.host()),
+    };
+    if let Err(error) = put_back() {
+        tracing::warn!("take back in {} that the drain begins: {error}", rendezvous.folder().display());
+    }
+}
+
+/// Says why no drainer whose folder is `state` could start, where that can be said; one that starts later takes it
+/// back.
+pub fn refuse(settings: &Settings, state: &Path, why: &str) {
+    if let Err(error) = try_refuse(settings, state, why) {
+        tracing::warn!(
+            "note in {} that the drain does not run: {error:#}; who waits for all nodes does not hear of this one",
+            settings.rendezvous().display()
+        );
+    }
+}
+
+/// Whether `error` is that a drainer of the folder runs, which says itself how it is.
+pub(crate) fn runs_already(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(LockError::Held { .. }))
+}
+
+fn try_refuse(settings: &Settings, state: &Path, why: &str) -> anyhow::Result<()> {
+    let owner = std::fs::metadata(&settings.from).map_or(0, |found| found.uid());
+    let is_roots = !rustix::process::geteuid().is_root() || owner == 0;
+    anyhow::ensure!(is_roots, "user {owner}'s own drainer could not write to what root makes there");
+    anyhow::ensure!(
+        !Pfs::is_away(state, &settings.to),
+        "what {} was on is not mounted",
+        settings.to.display()
+    );
+    Pfs::make_folder(&settings.to)?;
+    let (own, rendezvous) = (Own::at(&settings.from), Rendezvous::new(settings.rendezvous()));
+    rendezvous.make(&whole(&settings.to)?)?;
+    // Where the last word cannot be read, it is no reason to say nothing.
+    let last = rendezvous.last_of(&settings.host()).unwrap_or_default();
+    let is_said = |last: Status| match own.succeeds(&last) {
+        true => runs(&last, &own),
+        // Whoever started two drains on one node was told; that one is waited for.
+        false => own.is_neighbour(&last) && !last.is_over(),
+    };
+    if last.is_some_and(is_said) {
+        return Ok(());
+    }
+    let file = rendezvous.refusal_of(&settings.host(), identity_hash(&own));
+    let trouble = Trouble {
+        path: ".".to_owned(),
+        errno: 0,
+        message: format!("{}: the drain could not start: {why}", own.from.display()),
+        advice: format!(
+            "drain {} on that node (the start of the drain says more there), or remove {} if nothing is to be \
+             drained there",
+            own.from.display(),
+            file.display()
+        ),
+    };
+    let refused = Status { failed: 1, troubles: vec![trouble], ..first(settings, own) };
+    Ok(rendezvous.write_refusal(&file, &refused)?)
+}
+
+/// Whether who said this may still run.
+fn runs(last: &Status, own: &Own) -> bool {
+    let has_gone = own.is_neighbour(last) && !is_running(last.pid);
+    !last.ended && last.silence() <= SILENCE_MAX && !has_gone
+}
+
+/// Why `own` is not drained beside what its namesake `other` drains, and what to do.
+pub(crate) fn in_the_way(other: &Status, own: &Own) -> String {
+    let (from, to) = (other.from.display(), other.to.display());
+    let said = format!(
+        "{from} of the node {} is drained to {to} in the session {}, too, by",
+        other.host, other.session
+    );
+    let silence = other.silence().as_secs();
+    let why = "and has not ended with all of its files there: who waits would hear of one of both only";
+    match own.is_neighbour(other) {
+        true if is_running(other.pid) => format!(
+            "{said} process {}, last heard of {silence} s ago, {why}; wait for that one and stop it, or give this one \
+             another --session",
+            other.pid
+        ),
+        true => format!(
+            "{said} a process that does not run any more, {why}; start the drain of {from} again, wait for it and stop \
+             it, or give this one another --session"
+        ),
+        false => format!(
+            "{said} another machine of that name, last heard of {silence} s ago, {why}; wait for that one and stop \
+             it, or give this one a name of its own with --host, as each machine needs one"
+        ),
+    }
+}
+
+/// Takes back what was said of starts of `own`, on the node `host`, that were refused.
+pub(crate) fn take_back(rendezvous: &Rendezvous, host: &str, own: &Own) {
+    let is_own = |said: &Status| match (said.folder, own.folder) {
+        (Some(said), Some(own)) => said == own,
+        // A folder that was not there was a misspelt one.
+        (None, Some(_)) if said.host == host && own.is_neighbour(said) => true,
+        _ => said.from == own.from && (said.host == host || own.is_neighbour(said)),
+    };
+    let taken_back = |file: &Path| -> io::Result<()> {
+        if rendezvous.refusal(file)?.as_ref().is_some_and(is_own) {
+            disk::if_there(std::fs::remove_file(file))?;
+        }
+        Ok(())
+    };
+    let files = rendezvous.refusals().unwrap_or_else(|error| {
+        tracing::warn!("look in {} for refused starts: {error}", rendezvous.folder().display());
+        Vec::new()
+    });
+    for file in files {
+        if let Err(error) = taken_back(&file) {
+            tracing::warn!("take back {}: {error}; who waits still counts it", file.display());
+        }
+    }
+}
+
+/// Of the folder, whatever its path; of the path where nothing else is known.
+fn identity_hash(own: &Own) -> u32 {
+    let path = own.folder.is_none().then_some((&own.from, &own.machine));
+    short_hash(&(own.folder, path))
+}
+
+fn first(settings: &Settings, own: Own) -> Status {
+    let Own { from, folder, machine } = own;
+    Status {
+        host: settings.host(),
+        session: settings.session(),
+        pid: std::process::id(),
+        machine,
+        from,
+        folder,
+        to: whole(&settings.to).unwrap_or_else(|_| settings.to.clone()),
+        updated_ms: now_ms(),
+        ..Status::default()
+    }
+}
