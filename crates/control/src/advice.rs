@@ -1,5 +1,5 @@
-//! What nodes advise, made fit for who reads it: a node knows neither the buffer's token, nor whether another could
-//! take its place, nor where its own log is.
+//! What is advised about a buffer. What nodes advise is made fit for who reads it: a node knows neither the buffer's
+//! token, nor whether another could take its place, nor where its own log is.
 
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use wire::control::{ApiError, ErrorCode};
 
 use crate::site::Site;
 use crate::state::instances::Instance;
+use crate::state::sessions::Session;
 
 /// What the node `node` said of its part of the buffer `token`.
 pub(crate) fn of_node<S: Site>(
@@ -39,6 +40,19 @@ pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&N
         ),
         _ => format!("if it is lost for good, `forebay rm {token}` gives the buffer up"),
     }
+}
+
+/// What becomes of the data that a session owes. Also true afterwards: Slurm goes on showing what a stage-out said last
+/// when the job was ended.
+pub(crate) fn kept_until(session: &Session) -> String {
+    let token = &session.token;
+    let give_up = match session.is_of_job() {
+        true => format!("scancel --hurry {token}"),
+        false => format!("forebay rm {token} --discard"),
+    };
+    format!(
+        "the data is kept in the buffer until `forebay stage retry {token}` succeeds or `{give_up}` gives it up"
+    )
 }
 
 /// A node of this machine that logs in `log` does not run.

@@ -10,6 +10,7 @@ use model::phase::Function;
 use model::{InstanceId, Token};
 use wire::control::{ApiError, ErrorCode};
 
+use crate::audit::Audit;
 use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
 use crate::token_queue::TokenQueues;
@@ -20,12 +21,15 @@ pub struct App<S> {
     pub(crate) database: Database,
     /// The machine and its nodes.
     pub(crate) site: S,
+    pub(crate) audit: Audit,
     /// One function of a token at a time.
     pub(crate) queues: Arc<TokenQueues>,
     pub(crate) on_demand: Running,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
+    /// Held while the key of a buffer is changed.
+    pub(crate) rekeying: tokio::sync::Mutex<()>,
     /// Quarantined sessions that are to be finished by ourselves.
     to_finish: Mutex<Vec<Token>>,
     /// When this process noted that all parts of an instance are there. A node that was asked before does not know.
@@ -34,14 +38,16 @@ pub struct App<S> {
 
 impl<S: Site> App<S> {
     /// Over a database that may hold the sessions of an earlier life.
-    pub fn new(database: Database, site: S) -> App<S> {
+    pub(crate) fn new(database: Database, site: S, audit: Audit) -> App<S> {
         App {
             database,
             site,
+            audit,
             queues: Arc::default(),
             on_demand: Running::default(),
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
+            rekeying: tokio::sync::Mutex::default(),
             to_finish: Mutex::default(),
             made: Mutex::default(),
         }
@@ -82,19 +88,11 @@ impl<S: Site> App<S> {
         std::mem::take(&mut *self.to_finish.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The session of a token as somebody spelt it, also one that is torn down.
-    ///
-    /// # Errors
-    /// `bad_token`, `no_such_session`.
-    pub(crate) async fn session(&self, token: &str) -> Result<sessions::Session, ApiError> {
-        self.known(&checked_token(token)?).await
-    }
-
-    /// The same of a token that was checked.
+    /// The session of a token, also one that is torn down.
     ///
     /// # Errors
     /// `no_such_session`.
-    pub(crate) async fn known(&self, token: &Token) -> Result<sessions::Session, ApiError> {
+    pub(crate) async fn session(&self, token: &Token) -> Result<sessions::Session, ApiError> {
         let name = token.to_owned();
         let found = self.database.transact(move |tx| sessions::find(tx, &name)).await?;
         found.ok_or_else(|| no_such_session(token))
@@ -113,15 +111,6 @@ pub(crate) fn no_such_session(token: &Token) -> ApiError {
         format!("session {token}: token not found"),
         "`forebay status` lists the sessions",
     )
-}
-
-/// A token names files and parts of URLs.
-pub(crate) fn checked_token(token: &str) -> Result<Token, ApiError> {
-    let refused = |_| {
-        let message = format!("invalid token {token:?}");
-        user(ErrorCode::BadToken, message, format!("use {}", Token::SPELLING))
-    };
-    token.parse().map_err(refused)
 }
 
 /// Seconds since 1970.

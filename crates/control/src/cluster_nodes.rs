@@ -14,7 +14,7 @@ use wire::control::{ApiError, ErrorCode};
 use wire::node::NodeHealth;
 
 use crate::last_words::{LastWords, listen};
-use crate::site::{LastWord, NodeView};
+use crate::site::NodeView;
 use crate::state::nodes::Known;
 
 /// How often a node is asked how it is.
@@ -102,11 +102,9 @@ impl ClusterNodes {
         }
     }
 
-    /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
-        let served = self.words.give_up(node, instance);
-        let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
-        LastWord { online, served }
+    /// What they said last.
+    pub(crate) fn words(&self) -> &LastWords {
+        &self.words
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
@@ -116,11 +114,6 @@ impl ClusterNodes {
             watched.again.notify_one();
         }
         is_proven
-    }
-
-    /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &NodeName, instance: &InstanceId) {
-        self.words.keep(node, instance);
     }
 
     /// Every node as it was seen last.

@@ -15,8 +15,9 @@ use wire::control::{ApiError, ErrorCode};
 use wire::node::StorageAddress;
 
 use crate::cluster_nodes::{ClusterNodes, Seen};
+use crate::last_words::LastWords;
 use crate::node_api::{Caller, NodeApi};
-use crate::site::{ClusterSetting, DiskSpace, LastWord, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// Between two tries of a call.
@@ -141,16 +142,12 @@ impl Site for ClusterSite {
         self.nodes.views()
     }
 
-    fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
-        self.nodes.give_up(node, instance)
+    fn words(&self) -> Option<&LastWords> {
+        Some(self.nodes.words())
     }
 
     fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
         self.nodes.is_proven(node, instance, term)
-    }
-
-    fn keep(&self, node: &NodeName, instance: &InstanceId) {
-        self.nodes.keep(node, instance);
     }
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {

@@ -1,6 +1,9 @@
 //! The configuration file of a cluster's control. `packaging/control.toml` is the same with an explanation of every
 //! key.
 
+mod check;
+
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +14,8 @@ use serde::Deserialize;
 
 use crate::rights::Policy;
 use crate::site::{ClusterSetting, PoolKind, PoolSetting};
+
+pub use check::check;
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -36,10 +41,14 @@ pub struct File {
     pub fence_grace_s: u64,
     /// How long storage nodes and mounts that do not see each other wait for each other, seconds.
     pub grace_s: u64,
+    /// Whether every user's jobs may use a persistent buffer where its maker does not say.
+    pub persistent_shared: bool,
     /// munged's socket; empty: the usual one.
     pub munge_socket: String,
     /// `host:port` where everybody may read `/metrics`; empty: nowhere.
     pub metrics: String,
+    /// Where it is written down who did what; empty: nowhere.
+    pub audit_log: String,
     /// Pools of flash, the default first.
     pub pools: Vec<Pool>,
 }
@@ -58,6 +67,9 @@ pub struct Pool {
     /// On how many nodes persistent buffers have their bytes where nobody says.
     #[serde(default = "mirror")]
     pub persistent_redundancy: Redundancy,
+    /// Numbers of users whose buffers may be there, as `1000-59999` or `0`; empty: everybody's.
+    #[serde(default)]
+    pub uids: Vec<String>,
 }
 
 fn mirror() -> Redundancy {
@@ -77,13 +89,16 @@ impl Default for File {
             node_timeout_s: 30,
             fence_grace_s: 30,
             grace_s: 120,
+            persistent_shared: true,
             munge_socket: String::new(),
             metrics: String::new(),
+            audit_log: String::new(),
             pools: vec![Pool {
                 name: "wlm_pool".to_owned(),
                 granularity: "16GiB".to_owned(),
                 kind: PoolKind::Storage,
                 persistent_redundancy: mirror(),
+                uids: Vec::new(),
             }],
         }
     }
@@ -108,6 +123,8 @@ pub struct Config {
     pub munge_socket: Option<PathBuf>,
     /// Where everybody may read the metrics.
     pub metrics: Option<String>,
+    /// Where it is written down who did what.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// Reads the file `path` and makes the state folder.
@@ -132,10 +149,12 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
             local_root: file.local_root.clone(),
             fence_grace_s: file.fence_grace_s,
             grace_s: file.grace_s,
+            persistent_shared: file.persistent_shared,
         },
         node_timeout: Duration::from_secs(file.node_timeout_s),
         munge_socket: some(&file.munge_socket).map(PathBuf::from),
         metrics: some(&file.metrics),
+        audit_log: some(&file.audit_log).map(PathBuf::from),
     })
 }
 
@@ -181,9 +200,21 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
             granularity_bytes,
             kind: pool.kind,
             persistent_redundancy: pool.persistent_redundancy,
+            uids: uids(pool)?,
         });
     }
     Ok(settings)
+}
+
+fn uids(pool: &Pool) -> Result<Vec<RangeInclusive<u32>>, String> {
+    let range = |text: &String| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
+        Some(range).filter(|range| !range.is_empty())
+    };
+    let read =
+        |text| range(text).ok_or_else(|| format!("{}: uids: {text:?} is no range as 1000-59999", pool.name));
+    pool.uids.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -203,11 +234,17 @@ mod tests {
             granularity: granularity.into(),
             kind,
             persistent_redundancy: mirror(),
+            uids: vec!["0".into(), "1000 - 1999".into()],
         };
         let pool = |name, granularity| of(name, granularity, PoolKind::Storage);
         let local = |name| of(name, "1GiB", PoolKind::NodeLocal);
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].granularity_bytes, 16 << 20);
         assert_eq!(pools(&[pool("a", "1GiB"), local("b")]).unwrap()[1].kind, PoolKind::NodeLocal);
+        assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].uids, [0..=0, 1000..=1999]);
+        for wrong in ["", "-", "a", "5-4", "1-2-3", "-1", "4294967296"] {
+            let pool = Pool { uids: vec![wrong.into()], ..pool("a", "1GiB") };
+            assert!(pools(&[pool]).unwrap_err().contains("is no range"), "{wrong}");
+        }
         for kind in [PoolKind::Disk, PoolKind::NodeLocalStriped] {
             assert!(pools(&[of("a", "1GiB", kind)]).is_err(), "{kind:?} is no kind of a cluster's pools");
         }

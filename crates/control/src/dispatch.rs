@@ -9,10 +9,10 @@ use std::time::Instant;
 use model::Token;
 use model::phase::Function;
 use wire::control::{
-    ApiError, CreatePersistent, PostRun, PreRun, Setup, ShutdownReply, Teardown, TeardownReply,
+    ApiError, CreatePersistent, DataOut, PostRun, PreRun, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
-use crate::app::{App, checked_token};
+use crate::app::App;
 use crate::lifecycle::{self, reuse};
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     DataIn,
     PreRun(PreRun),
     PostRun(PostRun),
-    DataOut,
+    DataOut(DataOut),
     Teardown(Teardown),
 }
 
@@ -39,7 +39,7 @@ impl Request {
             Request::DataIn => (Function::DataIn, false),
             Request::PreRun(_) => (Function::PreRun, false),
             Request::PostRun(how) => (Function::PostRun, how.hurry),
-            Request::DataOut => (Function::DataOut, false),
+            Request::DataOut(_) => (Function::DataOut, false),
             Request::Teardown(how) => (Function::Teardown, how.hurry),
         };
         let arguments = serde_json::to_string(self).expect("requests have only string keys");
@@ -52,13 +52,12 @@ impl<S: Site> App<S> {
     ///
     /// # Errors
     /// The function's; it is also kept in the session's status.
-    pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
-        let token = checked_token(token)?;
-        self.make_way(&token, &request).await;
+    pub(crate) async fn run(self: &Arc<Self>, token: &Token, request: Request) -> Result<(), ApiError> {
+        self.make_way(token, &request).await;
         let (app, name, call) = (Arc::clone(self), token.clone(), request.call());
         let function = call.function;
         self.queues
-            .run(&token, call, move |cancelled| async move {
+            .run(token, call, move |cancelled| async move {
                 let started = Instant::now();
                 let result = match request {
                     Request::Setup(setup) => lifecycle::setup::run(&app, &name, *setup).await,
@@ -66,7 +65,7 @@ impl<S: Site> App<S> {
                     Request::DataIn => lifecycle::data_in::run(&app, &name, cancelled).await,
                     Request::PreRun(how) => lifecycle::pre_run::run(&app, &name, how).await,
                     Request::PostRun(how) => lifecycle::post_run::run(&app, &name, how).await,
-                    Request::DataOut => lifecycle::data_out::run(&app, &name, cancelled).await,
+                    Request::DataOut(how) => lifecycle::data_out::run(&app, &name, how, cancelled).await,
                     Request::Teardown(how) => lifecycle::teardown::run(&app, &name, how).await,
                 };
                 app.finish_quarantined();
@@ -90,9 +89,10 @@ impl<S: Site> App<S> {
         for token in self.take_to_finish() {
             let app = Arc::clone(self);
             tokio::spawn(async move {
-                let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
+                let functions =
+                    [Request::DataOut(DataOut::default()), Request::Teardown(Teardown::default())];
                 for function in functions {
-                    if let Err(error) = app.run(token.as_str(), function).await {
+                    if let Err(error) = app.run(&token, function).await {
                         tracing::warn!(?token, %error, "a quarantined session is not finished");
                         return;
                     }
@@ -107,7 +107,7 @@ impl<S: Site> App<S> {
     /// `no_such_session`, or a node does not let go.
     pub(crate) async fn teardown(
         self: &Arc<Self>,
-        token: &str,
+        token: &Token,
         how: Teardown,
     ) -> Result<TeardownReply, ApiError> {
         let number = self.session(token).await?.number;
@@ -123,7 +123,7 @@ impl<S: Site> App<S> {
     ///
     /// # Errors
     /// `no_such_session`, or the node does not answer.
-    pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
+    pub(crate) async fn cancel(&self, token: &Token) -> Result<(), ApiError> {
         let session = self.session(token).await?;
         let data_in = self.queues.cancel(&session.token, Function::DataIn).await;
         let data_out = self.queues.cancel(&session.token, Function::DataOut).await;
@@ -171,7 +171,7 @@ impl<S: Site> App<S> {
             // Its manager has forgotten the job: it calls this only when everything else is over.
             Request::Teardown(Teardown { hurry: false }) => {
                 let known = lifecycle::setup::living(self, token).await;
-                (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
+                (false, matches!(known, Ok(Some(known)) if known.is_of_job()))
             }
             Request::PostRun(PostRun { hurry: true, .. }) => (true, false),
             Request::Teardown(Teardown { hurry: true }) => (true, true),
@@ -184,7 +184,7 @@ impl<S: Site> App<S> {
         }
         if unmount
             && self.queues.running(token) == Some(Function::PostRun)
-            && let Ok(session) = self.known(token).await
+            && let Ok(session) = self.session(token).await
             && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
         {
             tracing::warn!(?token, %error, "a hurried unmount failed, wait for the patient one");

@@ -24,8 +24,6 @@ use model::{InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
 
-use crate::site::Said;
-
 /// Of the file.
 const FORMAT: u32 = 1;
 
@@ -33,7 +31,7 @@ const FORMAT: u32 = 1;
 type Place = (NodeName, InstanceId);
 
 /// Of all nodes.
-pub(crate) struct LastWords {
+pub struct LastWords {
     path: PathBuf,
     life: String,
     state: Mutex<State>,
@@ -52,6 +50,36 @@ impl State {
     fn is_replaced(&self, node: &NodeName, fragment: &FragmentStatus) -> bool {
         let said = self.said.get(&(node.to_owned(), fragment.instance.clone()));
         said.is_some_and(|said| said.term > fragment.term)
+    }
+}
+
+/// What a node said of the copies of a fragment that it serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The node with a mirror that lacks something of what was answered, which it has not noted.
+    pub lacks_data: Option<NodeName>,
+    /// The node with a copy of a metadata log that lacks something of what was confirmed.
+    pub lacks_names: Option<NodeName>,
+    /// The fragment's.
+    #[serde(default)]
+    pub term: u32,
+}
+
+impl Said {
+    /// As its status has it.
+    pub fn of(fragment: &FragmentStatus) -> Said {
+        let data = fragment.mirrors.iter().find(|mirror| !mirror.whole && !mirror.named);
+        let names = fragment.copies.iter().find(|copy| !copy.whole && !copy.confirmed);
+        Said {
+            lacks_data: data.map(|mirror| mirror.mirror.clone()),
+            lacks_names: names.map(|copy| copy.node.clone()),
+            term: fragment.term,
+        }
+    }
+
+    /// Nothing of it is on its node alone.
+    pub fn is_whole(&self) -> bool {
+        self.lacks_data.is_none() && self.lacks_names.is_none()
     }
 }
 

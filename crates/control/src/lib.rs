@@ -13,6 +13,7 @@
 //! last_words.rs  what nodes said last of their copies, by which a lost one is given up
 //! parts.rs     which parts of an instance are served, and why others are not
 //! pool/        how much flash there is; a file for each kind: what a buffer of it is, from its script to its end
+//! backup.rs    copies of the database
 //! rights.rs    who may do what
 //! script.rs    from a script to a plan
 //! ```
@@ -21,6 +22,8 @@
 
 mod advice;
 pub mod app;
+mod audit;
+pub mod backup;
 mod cluster_nodes;
 mod cluster_site;
 pub mod config;

@@ -20,6 +20,7 @@ pub(crate) mod pre_run;
 mod proven;
 mod quarantine;
 pub(crate) mod redundancy;
+pub(crate) mod rekey;
 mod remade;
 pub(crate) mod reuse;
 pub(crate) mod served;
@@ -37,10 +38,11 @@ use crate::state::sessions::Session;
 
 /// The codes of errors by which a function refuses a call before it has begun anything: who called is told, and
 /// nothing is noted of it with the session, which is as it was.
-pub(crate) const REFUSALS: [ErrorCode; 6] = [
+pub(crate) const REFUSALS: [ErrorCode; 7] = [
     ErrorCode::NoSuchSession,
     ErrorCode::BufferInUse,
     ErrorCode::WrongPhase,
+    ErrorCode::Released,
     ErrorCode::MountedAlone,
     ErrorCode::BadMountpoint,
     ErrorCode::OneMountpoint,
@@ -64,7 +66,10 @@ pub(crate) fn wrong_phase(session: &Session, message: &str, advice: &str) -> Api
 fn require_set_up(session: &Session) -> Result<(), ApiError> {
     match session.phase {
         Phase::Registered => Err(wrong_phase(session, "nothing is allocated", "call setup first")),
-        Phase::TornDown => Err(wrong_phase(session, "everything is released", "start a new session")),
+        Phase::TornDown => {
+            let message = format!("session {}: everything is released", session.token);
+            Err(user(ErrorCode::Released, message, "start a new session"))
+        }
         _ => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use daemon::client::Client;
 use daemon::lock::LockError;
-use model::{InstanceId, NodeName};
+use model::NodeName;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -25,7 +25,7 @@ use wire::control::ApiError;
 use self::supervisor::{HEALTH_WITHIN, Seen, Supervisor};
 use crate::advice::{absent, lingers};
 use crate::last_words::LastWords;
-use crate::site::{LastWord, NodeView};
+use crate::site::NodeView;
 
 /// How often a node may fail to start before whoever waits for it is told.
 const START_FAILURES_MAX: u32 = 3;
@@ -79,21 +79,9 @@ impl LocalNodes {
         self.folder.join("log").join(format!("{name}.log"))
     }
 
-    /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub(crate) fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
-        let served = self.words.give_up(node, instance);
-        let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().view.online);
-        LastWord { online, served }
-    }
-
-    /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
-        self.words.is_proven(node, instance, term)
-    }
-
-    /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub(crate) fn keep(&self, node: &NodeName, instance: &InstanceId) {
-        self.words.keep(node, instance);
+    /// What they said last.
+    pub(crate) fn words(&self) -> &LastWords {
+        &self.words
     }
 
     /// Every node as it was seen last.
@@ -211,6 +199,6 @@ pub(crate) fn name_of(index: u32) -> NodeName {
 }
 
 /// A node's socket for control.
-pub(crate) fn socket(folder: &Path, name: &NodeName) -> PathBuf {
+fn socket(folder: &Path, name: &NodeName) -> PathBuf {
     folder.join("nodes").join(name).join("node.sock")
 }

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use daemon::error::{bug, site, user};
-use model::{InstanceId, NodeName, Token};
+use model::{NodeName, Token};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::control::{ApiError, ErrorCode};
 use wire::node::StorageAddress;
 
+use crate::last_words::LastWords;
 use crate::local_nodes::LocalNodes;
 use crate::node_api::{Caller, NodeApi};
-use crate::site::{ClusterSetting, DiskSpace, LastWord, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// How long a call to a node is repeated while it does not answer: it is being started again meanwhile.
@@ -128,16 +129,8 @@ impl Site for LocalSite {
         self.nodes.views()
     }
 
-    fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
-        self.nodes.give_up(node, instance)
-    }
-
-    fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
-        self.nodes.is_proven(node, instance, term)
-    }
-
-    fn keep(&self, node: &NodeName, instance: &InstanceId) {
-        self.nodes.keep(node, instance);
+    fn words(&self) -> Option<&LastWords> {
+        Some(self.nodes.words())
     }
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {

@@ -1,10 +1,12 @@
-//! `forebay-control`: runs the control service in the foreground.
+//! `forebay-control`: runs the control service in the foreground, and copies its database.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use control::backup;
 
 /// Connections, and what requests open.
 const DESCRIPTORS: u64 = 65_536;
@@ -12,7 +14,7 @@ const DESCRIPTORS: u64 = 65_536;
 /// Allocates burst buffers and leads jobs through their life-cycle. On a cluster started with --config; on one machine
 /// by forebay.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "forebay-control", version)]
 struct Arguments {
     /// The configuration of a cluster's control.
     #[arg(long, value_name = "FILE", conflicts_with = "dir")]
@@ -20,19 +22,77 @@ struct Arguments {
     /// The state folder; default $XDG_STATE_HOME/forebay, else ~/.local/state/forebay.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
+    /// Say what a start would refuse, without starting: values, users, folders, ports, MUNGE.
+    #[arg(long, requires = "config")]
+    check: bool,
+    #[command(subcommand)]
+    copies: Option<Copies>,
+}
+
+/// What is done with the database instead.
+#[derive(Debug, Subcommand)]
+enum Copies {
+    /// Copy the database, while control runs or not.
+    Backup {
+        /// The copy; an older one is replaced when the new one is whole.
+        file: PathBuf,
+    },
+    /// Put a copy in the database's place, while control does not run.
+    Restore {
+        /// The copy.
+        file: PathBuf,
+        /// Also where there is a database; it is kept as control.db-replaced.
+        #[arg(long)]
+        replace: bool,
+    },
 }
 
 fn main() -> ExitCode {
-    daemon::begin::begin();
-    daemon::descriptors::raise(DESCRIPTORS);
-    match run(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // The last line of the log: `forebay` shows when control does not start.
-            tracing::error!("control does not run: {error:#}");
-            ExitCode::FAILURE
-        }
+    let arguments = Arguments::parse();
+    if let (true, Some(file)) = (arguments.check, &arguments.config) {
+        return control::config::check(file).tell("forebay-control", file);
     }
+    let done = match &arguments.copies {
+        Some(copies) => copy(&arguments, copies),
+        None => {
+            daemon::begin::begin();
+            daemon::descriptors::raise(DESCRIPTORS);
+            // The last line of the log: `forebay` shows when control does not start.
+            run(arguments).inspect_err(|error| tracing::error!("control does not run: {error:#}"))
+        }
+    };
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says what was done, or why not.
+fn copy(arguments: &Arguments, copies: &Copies) -> anyhow::Result<()> {
+    let done = folder(arguments).and_then(|folder| match copies {
+        Copies::Backup { file } => {
+            backup::backup(&folder, file)?;
+            Ok(format!("the database of {} is copied to {}", folder.display(), file.display()))
+        }
+        Copies::Restore { file, replace } => {
+            backup::restore(&folder, file, *replace)?;
+            Ok(format!(
+                "the database of {} is that of {} now: start control",
+                folder.display(),
+                file.display()
+            ))
+        }
+    });
+    // Nobody is left to be told where this fails; the exit status says enough.
+    let _ = match &done {
+        Ok(text) => writeln!(io::stdout(), "forebay-control: {text}"),
+        Err(error) => writeln!(io::stderr(), "forebay-control: {error:#}"),
+    };
+    done.map(drop)
+}
+
+fn folder(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    Ok(match &arguments.config {
+        Some(file) => control::config::load(file)?.folder,
+        None => disk::state::folder(arguments.dir.clone())?,
+    })
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 //! machine is shared by the lives of control.
 
 mod outcome;
+mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use daemon::error::{site, user};
 use model::{InstanceId, NodeName, Token};
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, StageStatus};
+use wire::data::Credential;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, Missing,
     MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
@@ -18,6 +20,7 @@ use wire::node::{
 };
 
 use self::outcome::outcome;
+use self::statuses::{local_status, mounted, status};
 use crate::node_api::{Answer, NodeApi, Release, Unmount};
 use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
@@ -169,15 +172,6 @@ fn silent(node: &NodeName) -> ApiError {
     site(ErrorCode::NodeAbsent, format!("node {node} does not answer"), "test again")
 }
 
-fn status(instance: &InstanceId, spec: &FragmentSpec) -> FragmentStatus {
-    FragmentStatus {
-        instance: instance.to_owned(),
-        index: spec.index,
-        capacity_bytes: spec.capacity_bytes,
-        ..FragmentStatus::default()
-    }
-}
-
 impl Site for MemorySite {
     fn mount_folder(&self) -> PathBuf {
         "/dir/mnt".into()
@@ -281,7 +275,7 @@ impl NodeApi for MemorySite {
                 return Err(site(ErrorCode::NoSuchFragment, "there is none", "mount its disk"));
             }
             let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
-            if known.key != spec.key {
+            if !known.has_key_of(spec) {
                 return Err(site(ErrorCode::FragmentOfAnother, "it is another's", "look at it"));
             }
             // Others may have taken the places of peers, and its own.
@@ -289,6 +283,9 @@ impl NodeApi for MemorySite {
                 namespaces: spec.namespaces.clone(),
                 peers: spec.peers.clone(),
                 missing: spec.missing,
+                key: spec.key.clone(),
+                other_key: spec.other_key.clone(),
+                key_step: spec.key_step,
                 ..known.clone()
             };
             assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");
@@ -359,6 +356,17 @@ impl NodeApi for MemorySite {
     async fn share_mount(&self, node: &NodeName, id: &str) -> Answer<()> {
         let key = self.key(node, id);
         self.call_node(node, format!("share_mount {key}"), |_| Ok(())).await
+    }
+
+    async fn renew_mount(&self, node: &NodeName, id: &str, credential: &Credential) -> Answer<()> {
+        let key = self.key(node, id);
+        let effect = |world: &mut World| {
+            let known =
+                world.mounts.get_mut(&key).ok_or_else(|| user(ErrorCode::NoSuchMount, "none", "mount"))?;
+            known.target.credential = Some(credential.clone());
+            Ok(())
+        };
+        self.call_node(node, format!("renew_mount {key}"), effect).await
     }
 
     async fn start_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {
@@ -441,26 +449,5 @@ impl NodeApi for MemorySite {
             Ok(())
         };
         self.call_node(node, format!("release_local {node} {how:?}"), effect).await
-    }
-}
-
-fn local_status(spec: &LocalSpec, released: bool) -> LocalStatus {
-    LocalStatus {
-        id: spec.id.clone(),
-        path: Path::new("/local").join(&spec.user),
-        capacity_bytes: spec.capacity_bytes.unwrap_or_default(),
-        released,
-        kept: None,
-    }
-}
-
-fn mounted(spec: &MountSpec, interruptions: u32) -> MountStatus {
-    MountStatus {
-        id: spec.id.clone(),
-        mountpoint: spec.mountpoint.clone(),
-        mounted: true,
-        pid: Some(1),
-        interruptions,
-        error: None,
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use model::{FragmentIndex, InstanceId, NodeName};
 use wire::control::{ApiError, StageStatus};
+use wire::data::Credential;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
     Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
@@ -118,6 +119,17 @@ pub trait NodeApi: Send + Sync {
     /// # Errors
     /// The node's.
     fn share_mount(&self, node: &NodeName, id: &str) -> impl Future<Output = Answer<()>> + Send;
+
+    /// `PUT /v1/mounts/{id}/credential`.
+    ///
+    /// # Errors
+    /// The node's; `no_such_mount` where it does not know it.
+    fn renew_mount(
+        &self,
+        node: &NodeName,
+        id: &str,
+        credential: &Credential,
+    ) -> impl Future<Output = Answer<()>> + Send;
 
     /// `PUT /v1/stages/{id}`.
     ///

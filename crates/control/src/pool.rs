@@ -20,7 +20,7 @@ mod volumes;
 
 use model::NodeName;
 use model::phase::AccessMode;
-use wire::control::{ApiError, PoolStatus};
+use wire::control::{ApiError, Owner, PoolStatus};
 
 use kind::Kind;
 pub(crate) use room::{Ground, LOCAL_POOL, Share, Wish, rounding_note};
@@ -57,13 +57,22 @@ pub(crate) fn kind_of_persistent<S: Site>(site: &S) -> &'static dyn Kind<S> {
     kind(if site.cluster().is_some() { PoolKind::Storage } else { PoolKind::Disk })
 }
 
-/// Refuses a persistent buffer in a pool that has none; `None` names the default pool.
+/// Refuses a user who is to have no buffers in a pool; `None` names the default pool.
+///
+/// # Errors
+/// So it is, or there is no such pool.
+pub(crate) fn check_user<S: Site>(site: &S, pool: Option<&str>, owner: &Owner) -> Result<(), ApiError> {
+    Ground::of(site)?.pool(pool)?.check_user(owner.uid)
+}
+
+/// Refuses a persistent buffer in a pool that has none, or none of this user; `None` names the default pool.
 ///
 /// # Errors
 /// It has none, or there is no such pool.
-pub(crate) fn check_persistent<S: Site>(site: &S, pool: Option<&str>) -> Result<(), ApiError> {
+pub(crate) fn check_persistent<S: Site>(site: &S, pool: Option<&str>, owner: &Owner) -> Result<(), ApiError> {
     let ground = Ground::of(site)?;
     let pool = ground.pool(pool)?;
+    pool.check_user(owner.uid)?;
     kind::<S>(pool.kind).check_persistent(pool)
 }
 

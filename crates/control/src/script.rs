@@ -15,6 +15,9 @@ use crate::state::transfers::{self, Origin, Transfer};
 /// nothing is noted with it.
 pub(crate) const UNKNOWN_JOB_ID: &str = "<job-id>";
 
+/// How the note of the options that have no effect begins.
+const WITHOUT_EFFECT: &str = "options without effect here: ";
+
 /// What a script asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
@@ -132,8 +135,13 @@ fn joined(earlier: Option<Own>, job: &JobDw) -> Result<Own, ApiError> {
 }
 
 fn notes(hints: &[String]) -> Vec<String> {
-    let note = || format!("options without effect here: {}", hints.join(" "));
+    let note = || format!("{WITHOUT_EFFECT}{}", hints.join(" "));
     (!hints.is_empty()).then(note).into_iter().collect()
+}
+
+/// The one of a session's notes that says which of its options have no effect.
+pub(crate) fn without_effect(notes: &[String]) -> Option<&String> {
+    notes.iter().find(|note| note.starts_with(WITHOUT_EFFECT))
 }
 
 /// Every `stage_in` in the script's order, then every `stage_out`.

@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::endpoint::{CONTROL, check_socket_path};
+use api::endpoint::{CONTROL, check_state_folder};
 use api::munge::{Munge, MungeError};
 use daemon::error::chain;
 use daemon::lock::{FolderLock, LockError};
-use model::{InstanceId, NodeName};
+use model::InstanceId;
 use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
 use crate::app::{App, new_key};
+use crate::audit::Audit;
 use crate::cluster_nodes::ClusterNodes;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
 use crate::last_words::LastWords;
 use crate::leftovers;
-use crate::local_nodes::{self, LocalNodes};
+use crate::local_nodes::LocalNodes;
 use crate::local_site::LocalSite;
 use crate::requests::{self, Handler};
 use crate::rights::Policy;
@@ -60,6 +61,9 @@ pub enum ControlError {
     /// What nodes said before.
     #[error("keep last-words.json in the state folder")]
     Words(#[source] io::Error),
+    /// The audit log.
+    #[error("open the audit log that audit_log of the configuration names")]
+    Audit(#[source] io::Error),
     /// The state folder's mode.
     #[error("open the state folder {} to its socket's callers", path.display())]
     Folder {
@@ -83,8 +87,8 @@ pub async fn run(
     folder: PathBuf,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
-    // Checked before anything is started; n63 has the longest name.
-    check_socket_path(&local_nodes::socket(&folder, &NodeName::literal("n63"))).map_err(BindError::from)?;
+    // Checked before anything is started.
+    check_state_folder(&folder).map_err(BindError::from)?;
     let _lock = take_over(&folder, &folder.join("control.sock")).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;
@@ -94,7 +98,7 @@ pub async fn run(
     let nodes = LocalNodes::open(folder.clone(), needed, words).map_err(ControlError::Nodes)?;
     let listeners = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
     database.keep_room();
-    let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes)));
+    let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes), Audit::default()));
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
     serve(app, Policy::Own, listeners, stop).await
 }
@@ -132,7 +136,8 @@ pub async fn run_cluster(
             site.give_up(&left.node, &InstanceId::unchecked(left.id));
         }
     }
-    let app = Arc::new(App::new(database, site));
+    let audit = Audit::open(config.audit_log.clone()).map_err(ControlError::Audit)?;
+    let app = Arc::new(App::new(database, site, audit));
     tokio::spawn(tidy(Arc::clone(&app)));
     if let Some(address) = config.metrics.clone() {
         tokio::spawn(serve_metrics(address, Arc::clone(&app), config.policy.clone()));

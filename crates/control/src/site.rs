@@ -1,15 +1,18 @@
 //! What the life-cycle asks of the machine and its nodes. The daemon has one implementation ([`crate::local_site`]),
 //! tests another, in memory.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use daemon::error::user;
 use model::phase::{AccessMode, Redundancy};
 use model::{InstanceId, NodeName, Token};
 use serde::{Deserialize, Serialize};
-use wire::control::{ApiError, NodeRole, RegisterNode};
-use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
+use wire::control::{ApiError, ErrorCode, NodeRole, RegisterNode};
+use wire::node::{NodeHealth, StorageAddress};
 
+use crate::last_words::{LastWords, Said};
 use crate::node_api::NodeApi;
 use crate::state::nodes::Known;
 
@@ -26,6 +29,8 @@ pub struct ClusterSetting {
     pub fence_grace_s: u64,
     /// The grace period of storage nodes and mounts for each other, seconds: see [`wire::node::GRACE_MS`].
     pub grace_s: u64,
+    /// Whether every user's jobs may use a persistent buffer where nobody says.
+    pub persistent_shared: bool,
 }
 
 /// A pool of flash.
@@ -39,6 +44,23 @@ pub struct PoolSetting {
     pub kind: PoolKind,
     /// On how many nodes persistent buffers have their bytes where nobody says: two only where two nodes have room.
     pub persistent_redundancy: Redundancy,
+    /// Whose buffers may be there; empty: everybody's.
+    pub uids: Vec<RangeInclusive<u32>>,
+}
+
+impl PoolSetting {
+    /// Refuses a user who is not to have buffers here.
+    ///
+    /// # Errors
+    /// `not_allowed`.
+    pub(crate) fn check_user(&self, uid: u32) -> Result<(), ApiError> {
+        if self.uids.is_empty() || self.uids.iter().any(|range| range.contains(&uid)) {
+            return Ok(());
+        }
+        let message = format!("user {uid} is to have no buffers in pool {}", self.name);
+        let advice = "name another pool (pool=), or ask the site for it: `uids` of the pool in control.toml";
+        Err(user(ErrorCode::NotAllowed, message, advice))
+    }
 }
 
 /// What a pool's buffers are, as `control.toml` and the database have it. What that means is in the kind's file in
@@ -104,36 +126,6 @@ pub struct LastWord {
     pub served: Option<Said>,
 }
 
-/// What a node said of the copies of a fragment that it serves.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// The node with a mirror that lacks something of what was answered, which it has not noted.
-    pub lacks_data: Option<NodeName>,
-    /// The node with a copy of a metadata log that lacks something of what was confirmed.
-    pub lacks_names: Option<NodeName>,
-    /// The fragment's.
-    #[serde(default)]
-    pub term: u32,
-}
-
-impl Said {
-    /// As its status has it.
-    pub fn of(fragment: &FragmentStatus) -> Said {
-        let data = fragment.mirrors.iter().find(|mirror| !mirror.whole && !mirror.named);
-        let names = fragment.copies.iter().find(|copy| !copy.whole && !copy.confirmed);
-        Said {
-            lacks_data: data.map(|mirror| mirror.mirror.clone()),
-            lacks_names: names.map(|copy| copy.node.clone()),
-            term: fragment.term,
-        }
-    }
-
-    /// Nothing of it is on its node alone.
-    pub fn is_whole(&self) -> bool {
-        self.lacks_data.is_none() && self.lacks_names.is_none()
-    }
-}
-
 impl NodeView {
     /// Whether it has the role. Nodes that control runs have both.
     pub fn has(&self, role: NodeRole) -> bool {
@@ -177,20 +169,29 @@ pub trait Site: NodeApi + 'static {
     /// Nodes as they were seen last.
     fn nodes(&self) -> Vec<NodeView>;
 
+    /// What nodes said last; `None`: nobody keeps that.
+    fn words(&self) -> Option<&LastWords> {
+        None
+    }
+
     /// Gives up what a node has of an instance: from here on it may answer nothing that is on no other node, until
     /// [`Site::keep`]. Replies by what that is to be judged.
-    fn give_up(&self, _node: &NodeName, _instance: &InstanceId) -> LastWord {
-        LastWord::default()
+    fn give_up(&self, node: &NodeName, instance: &InstanceId) -> LastWord {
+        let Some(words) = self.words() else { return LastWord::default() };
+        let served = words.give_up(node, instance);
+        LastWord { online: self.nodes().iter().any(|view| view.name == *node && view.online), served }
     }
 
     /// Whether the node has said, of what it has of an instance in this term, that all is on other nodes as well. It is
     /// asked soon where it has not.
-    fn is_proven(&self, _node: &NodeName, _instance: &InstanceId, _term: u32) -> bool {
-        true
+    fn is_proven(&self, node: &NodeName, instance: &InstanceId, term: u32) -> bool {
+        self.words().is_none_or(|words| words.is_proven(node, instance, term))
     }
 
     /// The node has its place in the instance, as before or again.
-    fn keep(&self, _node: &NodeName, _instance: &InstanceId) {}
+    fn keep(&self, node: &NodeName, instance: &InstanceId) {
+        self.words().into_iter().for_each(|words| words.keep(node, instance));
+    }
 
     /// Checks that a mount point that a user names is a folder; replies its path without symbolic links.
     ///

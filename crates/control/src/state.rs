@@ -6,6 +6,7 @@
 pub(crate) mod activations;
 pub(crate) mod counters;
 pub(crate) mod fragments;
+mod fresh;
 pub(crate) mod instances;
 pub(crate) mod leftovers;
 pub(crate) mod life;
@@ -24,11 +25,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::{chain, site};
 use disk::Room;
+use disk::format::UPGRADE;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 22] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -49,6 +51,8 @@ const MIGRATIONS: [&str; 20] = [
     include_str!("migrations/18.sql"),
     include_str!("migrations/19.sql"),
     include_str!("migrations/20.sql"),
+    include_str!("migrations/21.sql"),
+    include_str!("migrations/22.sql"),
 ];
 
 /// Why the state cannot be read or written.
@@ -57,9 +61,18 @@ pub enum StateError {
     /// SQLite's reason.
     #[error("use the state database")]
     Sqlite(#[from] rusqlite::Error),
+    /// The disk refused.
+    #[error("look for or make the state database {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A newer Forebay wrote the file.
     #[error(
-        "{path} has schema {found}, this Forebay knows up to {known}; use a newer Forebay or another --dir"
+        "{path} has schema {found}, this Forebay knows up to {known}: a newer one wrote it; {UPGRADE}, and start \
+         control again"
     )]
     Newer {
         /// The file.
@@ -69,10 +82,21 @@ pub enum StateError {
         /// The newest schema known here.
         known: usize,
     },
+    /// There is a file, and nothing in it: no life of control has left it so.
+    #[error(
+        "{0} is empty: what control knew is not there; stop control, and put a backup in its place with \
+         `forebay-control restore FILE --replace`; leave the folders beside it. Only where control never ran here, \
+         remove the file and start control",
+        path.display()
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// The disk gave something else than was written.
     #[error(
-        "{0} is damaged: {found}; move it, and {0}-journal where that is, away, and put a backup in its place; leave \
-         the folders beside it",
+        "{0} is damaged: {found}; stop control, and put a backup in its place with `forebay-control restore FILE \
+         --replace`; leave the folders beside it",
         path.display()
     )]
     Damaged {
@@ -101,20 +125,23 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 
 /// The database. Clones share it.
 #[derive(Clone)]
-pub struct Database {
+pub(crate) struct Database {
     connection: Arc<Mutex<Connection>>,
     /// Kept on the database's disk for its log, and for the socket beside it.
     room: Arc<Room>,
 }
 
 impl Database {
-    /// Opens or makes the database file `path` and brings its schema up to date.
+    /// Opens the database file `path`, or makes it where there is none, and brings its schema up to date.
     ///
     /// # Errors
     /// See [`StateError`].
-    pub fn open(path: &Path) -> Result<Database> {
+    pub(crate) fn open(path: &Path) -> Result<Database> {
         let room = Arc::new(Room::of(path.parent().unwrap_or(Path::new("."))));
         room.make_way();
+        if !disk::exists(path).map_err(|source| StateError::Io { path: path.into(), source })? {
+            fresh::make(path)?;
+        }
         let mut connection = Connection::open(path)?;
         check(&connection, path)?;
         // Not WAL: a bit that flips in a log that commits stand in for long is taken for its end, and what nodes have
@@ -130,7 +157,7 @@ impl Database {
     }
 
     /// Keeps some room, once all files are there: the next start, or a change, may find the disk full.
-    pub fn keep_room(&self) {
+    pub(crate) fn keep_room(&self) {
         self.room.take();
     }
 
@@ -138,7 +165,7 @@ impl Database {
     ///
     /// # Errors
     /// What `work` fails with; nothing is changed then. Where the disk is full, there is some room for the next call.
-    pub async fn transact<R: Send + 'static>(
+    pub(crate) async fn transact<R: Send + 'static>(
         &self,
         work: impl Fn(&Transaction<'_>) -> Result<R> + Send + 'static,
     ) -> std::result::Result<R, ApiError> {
@@ -185,12 +212,34 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
     }
 }
 
-fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+/// Whether a database, a copy of `path`, is whole and one that [`Database::open`] would take.
+///
+/// # Errors
+/// See [`StateError`].
+pub(crate) fn check_known(connection: &Connection, path: &Path) -> Result<()> {
+    check(connection, path)?;
+    known_schema(connection, path).map(drop)
+}
+
+/// Its schema, if it is none of a newer Forebay.
+fn known_schema(connection: &Connection, path: &Path) -> Result<usize> {
     let found = schema::find(connection)?;
     let found = found.map_err(|found| StateError::Damaged { path: path.into(), found })?;
+    if found == 0 {
+        return Err(StateError::Empty { path: path.into() });
+    }
     if found > MIGRATIONS.len() {
         return Err(StateError::Newer { path: path.into(), found, known: MIGRATIONS.len() });
     }
+    Ok(found)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+    let found = known_schema(connection, path)?;
+    migrate_from(connection, found)
+}
+
+fn migrate_from(connection: &mut Connection, found: usize) -> Result<()> {
     for (index, step) in MIGRATIONS.iter().enumerate().skip(found) {
         let tx = connection.transaction()?;
         tx.execute_batch(step)?;

@@ -29,7 +29,7 @@ const ON_DEMAND_SHOWN: u32 = 1000;
 ///
 /// # Errors
 /// `no_such_session`.
-pub(crate) async fn of_token<S: Site>(app: &App<S>, token: &str) -> Result<SessionStatus, ApiError> {
+pub(crate) async fn of_token<S: Site>(app: &App<S>, token: &Token) -> Result<SessionStatus, ApiError> {
     of(app, app.session(token).await?).await
 }
 

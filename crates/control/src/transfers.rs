@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! triggers                                  one of each below
-//! script.rs         data_in, data_out  --+
+//! script.rs         data_in, data_out  --+                                          unmade.rs: what is not owed
 //! on_demand.rs      as many at once   ---+--> specification.rs --> runner.rs --> the node's forebay-stage
 //! while_running.rs  passes            ---+      node, StageSpec      start, follow, note, stop
 //! job_end.rs        what waits for it: into the line of on_demand.rs
@@ -20,6 +20,7 @@ mod runner;
 pub(crate) mod running;
 pub(crate) mod script;
 mod specification;
+mod unmade;
 pub(crate) mod while_running;
 
 pub(crate) use runner::discard;

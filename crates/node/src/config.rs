@@ -1,5 +1,6 @@
 //! How to run a node, every value checked. `config/file.rs` reads it from a cluster's configuration file.
 
+mod check;
 mod file;
 
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use wire::control::NodeRole;
 
 use crate::local::backing::Kind;
 
+pub use check::check;
 pub use file::load;
 
 /// How to run a node.

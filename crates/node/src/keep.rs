@@ -7,13 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
-use disk::format;
+use disk::format::{self, OF_NODES as FORMAT, UPGRADE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{ApiError, ErrorCode};
-
-/// The format of all these files: see [`disk::format`].
-const FORMAT: u32 = 1;
 
 /// What says in a folder what the folder is for.
 pub(crate) const SPEC: &str = "spec.json";
@@ -57,7 +54,8 @@ pub(crate) fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(Pat
             Err(error) => tracing::error!(
                 folder = %path.display(),
                 %error,
-                "cannot take up what this folder is for; it stays as it is: mend it and start the node again"
+                "cannot take up what this folder is for; it stays as it is: {} and start the node again",
+                if format::is_newer(&error) { UPGRADE } else { "mend it" }
             ),
         }
     }
@@ -98,8 +96,14 @@ pub(crate) fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> 
 pub(crate) fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
     find(folder).map_err(|error| {
         let message = format!("{what} is kept in {}, and cannot be taken up: {error}", folder.display());
-        let advice = "mend that file, then repeat the command; or, if nothing of it is in use or needed any more, \
-                      remove the folder";
+        let advice = match format::is_newer(&error) {
+            true => format!("{UPGRADE}, start the node again, then repeat the command"),
+            false => {
+                "mend that file, then repeat the command; or, if nothing of it is in use or needed any more, \
+                      remove the folder"
+                    .into()
+            }
+        };
         site(ErrorCode::NotTakenUp, message, advice)
     })
 }
@@ -155,6 +159,8 @@ mod tests {
         assert_eq!(left, ["damaged", "lost", "newer", "whole"]);
         let refused = find::<u32>(&dir.path().join("newer")).unwrap_err().to_string();
         assert!(refused.contains("newer/spec.json: it has format 2"), "{refused}");
+        let refused = find_for::<u32>("stage 1.0", &dir.path().join("newer")).unwrap_err();
+        assert!(refused.advice.starts_with("install the Forebay that wrote it"), "{refused:?}");
         assert_eq!(std::fs::read(dir.path().join("newer/spec.json")).unwrap(), b"{\"format\":2}");
         assert!(disk::exists(&dir.path().join("lost/journal")).unwrap());
         remove(&dir.path().join("whole")).unwrap();

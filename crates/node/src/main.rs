@@ -14,11 +14,14 @@ use wire::control::NodeRole;
 /// Stores fragments of burst buffers, mounts them and copies their stages. On a cluster started with --config; on one
 /// machine by forebay-control.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "forebay-node", version)]
 struct Arguments {
     /// The configuration of a cluster's node.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "name", "roles"])]
     config: Option<PathBuf>,
+    /// Say what a start would refuse, without starting: values, users, folders, ports, MUNGE.
+    #[arg(long, requires = "config")]
+    check: bool,
     /// The node's folder; made if missing.
     #[arg(long, value_name = "FOLDER", required_unless_present = "config")]
     dir: Option<PathBuf>,
@@ -43,9 +46,13 @@ const DESCRIPTORS: u64 = 65_536;
 const REST_VARIABLE: &str = "FOREBAY_SEAL_AFTER_MS";
 
 fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let (true, Some(file)) = (arguments.check, &arguments.config) {
+        return node::config::check(file).tell("forebay-node", file);
+    }
     daemon::begin::begin();
     daemon::descriptors::raise(DESCRIPTORS);
-    match run(Arguments::parse()) {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The last line of the log: control shows when a node does not start.

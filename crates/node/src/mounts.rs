@@ -1,6 +1,7 @@
 //! The mounts of this node, by id: one supervising task each ([`supervisor`]); this table hands requests to them.
 
 mod launch;
+mod renewing;
 mod sharing;
 mod supervisor;
 
@@ -137,8 +138,9 @@ impl<T: MountTable> Mounts<T> {
         let _lock = self.locks.lock(&id).await;
         let folder = of_id(&self.setting.folder, &id)?;
         if let Some(handle) = self.find(&id)? {
-            // Fragments may have moved since.
-            let target = NamespaceTarget { nodes: spec.target.nodes.clone(), ..handle.spec.target.clone() };
+            // Fragments may have moved since, and their keys may be changed at this moment.
+            let (nodes, credential) = (spec.target.nodes.clone(), spec.target.credential.clone());
+            let target = NamespaceTarget { nodes, credential, ..handle.spec.target.clone() };
             if (MountSpec { target, ..handle.spec.clone() }) == spec {
                 return Ok(handle);
             }

@@ -43,6 +43,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/v1/fragments/{instance}/fsck", put(integrity::fsck))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
         .route("/v1/mounts/{id}/shared", put(mounts::share))
+        .route("/v1/mounts/{id}/credential", put(mounts::renew))
         .route("/v1/locals", get(locals::list))
         .route("/v1/locals/{id}", put(locals::create).delete(locals::release))
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))

@@ -1,6 +1,7 @@
 //! The node's process: its lock, its listeners, its start and its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::munge::{Munge, MungeError, ServiceUser};
 use daemon::lock::FolderLock;
@@ -12,13 +13,16 @@ use crate::folder::NodeFolder;
 use crate::node::Node;
 use crate::{registration, requests};
 
+/// How long a killed predecessor may take to be gone.
+const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
+
 /// Runs a node until `stop` completes or control asks it to end.
 ///
 /// # Errors
 /// See [`NodeError`].
 pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), NodeError> {
     let folder = NodeFolder(config.folder.clone());
-    let _lock: FolderLock = daemon::lock::exclusive(&folder.lock())?;
+    let _lock: FolderLock = daemon::lock::exclusive_within(&folder.lock(), PREDECESSOR_LIMIT)?;
     // Users may fill the disk to the last block, and a node that was stopped must start all the same.
     let room = disk::Room::of(&config.folder);
     room.make_way();

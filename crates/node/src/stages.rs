@@ -4,6 +4,7 @@
 mod clearing;
 mod coordinator;
 mod deleted;
+mod kept;
 mod patience;
 pub(crate) mod shares;
 pub(crate) mod worker;
@@ -94,8 +95,17 @@ impl Stages {
     /// As there.
     pub(crate) async fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
         let _lock = self.locks.lock(&spec.id).await;
-        let report = of_id(&self.setting.folder, &spec.id)?.join(REPORT);
-        if self.stop_to_restart(&spec.id, |handle| handle.status.borrow().state == StageState::Failed).await {
+        let folder = of_id(&self.setting.folder, &spec.id)?;
+        kept::check(&spec.id, &folder)?;
+        let report = folder.join(REPORT);
+        let has_failed = match self.get(&spec.id) {
+            Some(_) => {
+                let has_failed = |handle: &Handle| handle.status.borrow().state == StageState::Failed;
+                self.stop_to_restart(&spec.id, has_failed).await
+            }
+            None => kept::has_failed(&report)?,
+        };
+        if has_failed {
             on_disk(move || disk::remove_file(&report).map_err(tried("remove", &report))).await?;
         }
         self.find_or_start(spec).await
@@ -108,14 +118,15 @@ impl Stages {
             if *handle.stop.borrow() == Stop::ForGood {
                 return Err(going(&spec.id));
             }
-            if is_same(&handle.spec, &spec) {
+            if kept::is_same(&handle.spec, &spec) {
                 return Ok(handle.status.borrow().clone());
             }
             let message = format!("stage {} exists with another specification", spec.id);
             return Err(user(ErrorCode::StageDiffers, message, "delete it first"));
         }
+        kept::check(&spec.id, &folder)?;
         let (kept, into) = (spec.clone(), folder.clone());
-        on_disk(move || keep_spec(&kept, &into).map_err(tried("keep a stage in", &into))).await?;
+        on_disk(move || kept::write(&kept, &into).map_err(tried("keep a stage in", &into))).await?;
         let status = self.start(spec, folder).status.borrow().clone();
         Ok(status)
     }
@@ -279,19 +290,6 @@ async fn on_disk(work: impl FnOnce() -> Result<(), ApiError> + Send + 'static) -
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| bug(ErrorCode::StagePanicked, error.to_string()))?
-}
-
-/// Whether a stage is asked for again: what is mounted for it may not have been known before, and each time that it is
-/// asked for its credential and its ticket are new ones.
-fn is_same(old: &StageSpec, new: &StageSpec) -> bool {
-    let mut new = StageSpec { pfs_mounts: old.pfs_mounts.clone(), ticket: old.ticket.clone(), ..new.clone() };
-    new.target.credential.clone_from(&old.target.credential);
-    *old == new
-}
-
-fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    keep::write(&folder.join("spec.json"), spec)
 }
 
 #[cfg(test)]

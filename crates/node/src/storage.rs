@@ -227,7 +227,8 @@ mod tests {
 
     use super::*;
 
-    const ANY: Listen = Listen { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: None };
+    /// Not where other processes have connections: one of them could get the port in between.
+    const ANY: Listen = Listen { ip: IpAddr::V4(Ipv4Addr::new(127, 66, 0, 1)), port: None };
 
     #[test]
     fn the_port_of_the_first_start_is_the_port_of_the_next() {

@@ -9,6 +9,7 @@ mod job_nodes;
 mod older_copy;
 mod on_demand;
 mod out_of_order;
+mod rekeyed;
 mod reuse;
 mod socket;
 mod staging;
@@ -21,10 +22,11 @@ use model::NodeName;
 use model::phase::{AccessMode, Function, Phase, Redundancy, StageState};
 use tempfile::TempDir;
 use wire::control::{
-    CLI, ErrorCode, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind,
+    CLI, DataOut, ErrorCode, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind,
 };
 
 use super::*;
+use crate::audit::Audit;
 use crate::lifecycle::paths;
 use crate::memory_site::MemorySite;
 use crate::state::Database;
@@ -57,7 +59,7 @@ impl Fixture {
 
     fn over(dir: Arc<TempDir>, site: MemorySite) -> Fixture {
         let database = Database::open(&dir.path().join("control.db")).expect("the folder is ours");
-        let app = Arc::new(App::new(database, site.clone()));
+        let app = Arc::new(App::new(database, site.clone(), Audit::default()));
         Fixture { dir, site, app }
     }
 
@@ -67,7 +69,7 @@ impl Fixture {
     }
 
     async fn run(&self, request: Request) -> Result<(), ApiError> {
-        self.app.run(TOKEN, request).await
+        self.app.run(&token(), request).await
     }
 
     async fn setup(&self, setup: Setup) -> Result<(), ApiError> {
@@ -87,7 +89,7 @@ impl Fixture {
     }
 
     async fn status(&self) -> SessionStatus {
-        crate::status::of_token(&self.app, TOKEN).await.expect("the session is known")
+        crate::status::of_token(&self.app, &token()).await.expect("the session is known")
     }
 
     fn is_empty(&self) -> bool {
@@ -119,6 +121,10 @@ fn pre_run() -> Request {
     Request::PreRun(PreRun::default())
 }
 
+fn data_out() -> Request {
+    Request::DataOut(DataOut::default())
+}
+
 fn post_run() -> Request {
     Request::PostRun(PostRun::default())
 }
@@ -144,28 +150,28 @@ async fn a_job_goes_through_its_life_and_leaves_nothing() {
     assert_eq!(variables["DW_JOB_PRIVATE"], "/dir/mnt/7/private/");
     assert!(it.status().await.activations.iter().all(|activation| activation.mounted));
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     let status = it.status().await;
     assert_eq!(status.phase, Phase::StagedOut);
     assert!(status.stages.iter().all(|stage| stage.state == StageState::Complete));
     let functions: Vec<_> = status.timings_ms.iter().map(|(function, _)| *function).collect();
     use Function::{DataIn, DataOut, PostRun, PreRun, Setup};
     assert_eq!(functions, [Setup, DataIn, PreRun, PostRun, DataOut]);
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None, "again");
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None, "again");
 }
 
 #[tokio::test]
 async fn a_repeated_function_does_nothing_twice() {
     let it = Fixture::new();
     it.unmounted().await;
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     let calls = it.site.world().calls.len();
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     assert_eq!(it.site.world().calls.len(), calls);
     assert_eq!(it.status().await.phase, Phase::StagedOut);
 }
@@ -220,7 +226,7 @@ async fn what_the_pool_cannot_hold_is_refused_with_both_numbers() {
     let it = Fixture::new();
     it.site.world().available_bytes = 12_000_000_000;
     it.ready().await;
-    let error = it.app.run("8", Request::Setup(Box::new(request(JOB)))).await.unwrap_err();
+    let error = it.app.run(&Token::literal("8"), Request::Setup(Box::new(request(JOB)))).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::PoolFull, "{error}");
     assert_eq!(it.site.world().fragments.len(), 2);
     let it = Fixture::new();
@@ -253,7 +259,11 @@ async fn a_mount_that_fails_leaves_nothing_mounted_and_the_buffer_can_be_release
     it.site.world().refused.insert("mount 7-private".into());
     it.run(pre_run()).await.unwrap_err();
     assert!(it.site.world().mounts.is_empty());
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None, "the job never wrote");
+    assert_eq!(
+        it.app.teardown(&token(), Teardown::default()).await.unwrap().kept,
+        None,
+        "the job never wrote"
+    );
     assert!(it.is_empty());
 }
 
@@ -269,7 +279,7 @@ async fn a_buffer_used_by_hand_is_mounted_where_asked_and_again_later() {
     it.run(post_run()).await.unwrap();
     it.run(here()).await.unwrap();
     assert_eq!((it.status().await.phase, it.site.world().mounts.len()), (Phase::Mounted, 1));
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert!(it.is_empty());
 }
 

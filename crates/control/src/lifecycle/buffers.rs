@@ -67,7 +67,7 @@ pub(crate) fn describe(
         token: session.token.clone(),
         instance,
         owner: session.owner.clone(),
-        shared: session.shared,
+        root_mode: session.root_mode,
         private: instances::private_namespaces(tx, &session.token)?,
     }))
 }
@@ -89,16 +89,39 @@ pub(crate) async fn check_usable<S: Site>(
     for (name, found) in app.database.transact(read).await? {
         let ready = |session: &Session| session.persistent && session.phase == Phase::Ready;
         let buffer = found.filter(ready).ok_or_else(|| gone(&name))?;
-        if buffer.owner.uid != owner.uid && !buffer.shared {
-            let message = format!("the persistent buffer {name} belongs to user {}", buffer.owner.uid);
-            return Err(user(
-                ErrorCode::NotYours,
-                message,
-                "ask its owner to make a shared one, or create your own",
-            ));
-        }
+        check_open(&buffer, owner.uid)?;
     }
     Ok(())
+}
+
+/// Checks of those of the buffers `names` that are there by now that `uid`'s job may use them.
+///
+/// # Errors
+/// One is another user's and not shared.
+pub(crate) async fn check_not_others<S: Site>(
+    app: &App<S>,
+    names: &[Token],
+    uid: u32,
+) -> Result<(), ApiError> {
+    let names = names.to_vec();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        names.iter().map(|name| sessions::find(tx, name)).collect::<state::Result<Vec<_>>>()
+    };
+    let found = app.database.transact(read).await?;
+    found.iter().flatten().filter(|session| session.persistent).try_for_each(|buffer| check_open(buffer, uid))
+}
+
+fn check_open(buffer: &Session, uid: u32) -> Result<(), ApiError> {
+    if buffer.owner.uid == uid || buffer.shared {
+        return Ok(());
+    }
+    let message =
+        format!("the persistent buffer {} belongs to user {} alone", buffer.token, buffer.owner.uid);
+    Err(user(
+        ErrorCode::NotYours,
+        message,
+        "ask its owner to make it anew without shared=no, or create your own",
+    ))
 }
 
 /// The error of a persistent buffer that is not there.

@@ -1,7 +1,7 @@
 //! `data_in`: every `stage_in`, before the job. After a failure the rest is not started: the job cannot run.
 
 use model::Token;
-use model::phase::{Direction, Phase};
+use model::phase::Phase;
 use wire::control::ApiError;
 
 use super::{Done, require_set_up};
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions;
 use crate::token_queue::Cancelled;
-use crate::transfers::script::{self, AfterFailure};
+use crate::transfers::script::{self, Course};
 
 /// Stages in.
 ///
@@ -20,12 +20,12 @@ pub(crate) async fn run<S: Site>(
     token: &Token,
     cancelled: Cancelled,
 ) -> Result<Done, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedIn {
         return Ok(Done::Already);
     }
-    script::run(app, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
+    script::run(app, &session, Course::In, cancelled).await?;
     let token = token.to_owned();
     app.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::StagedIn)).await?;
     Ok(Done::Now)

@@ -1,10 +1,11 @@
-//! `data_out`: every `stage_out`, after the job, also after a failed one.
+//! `data_out`: every `stage_out`, after the job, also after a failed one. Of a job that is known to have failed, what
+//! the script stages out and the job did not come to make is not owed.
 
 use std::sync::Arc;
 
 use model::Token;
 use model::phase::{Direction, Phase};
-use wire::control::ApiError;
+use wire::control::{ApiError, DataOut};
 
 use super::{Done, require_set_up, wrong_phase};
 use crate::app::App;
@@ -12,7 +13,7 @@ use crate::site::Site;
 use crate::state::{activations, sessions, transfers};
 use crate::token_queue::Cancelled;
 use crate::transfers::job_end;
-use crate::transfers::script::{self, AfterFailure};
+use crate::transfers::script::{self, Course};
 
 /// Stages out.
 ///
@@ -22,9 +23,10 @@ use crate::transfers::script::{self, AfterFailure};
 pub(crate) async fn run<S: Site>(
     app: &Arc<App<S>>,
     token: &Token,
+    how: DataOut,
     mut cancelled: Cancelled,
 ) -> Result<Done, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
         return Ok(Done::Already);
@@ -47,7 +49,7 @@ pub(crate) async fn run<S: Site>(
     }
     // What programs asked for, then what the script does; a failure of one keeps nobody from the other.
     let asked = job_end::finish(app, &session, &mut cancelled).await;
-    let written = script::run(app, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
+    let written = script::run(app, &session, Course::Out(how), cancelled).await;
     asked.and(written)?;
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {

@@ -12,7 +12,7 @@ use crate::advice;
 use crate::app::App;
 use crate::site::Site;
 use crate::state::fragments;
-use crate::state::instances::Instance;
+use crate::state::instances::{self, Instance};
 use crate::state::leftovers::{self, Leftover};
 
 /// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
@@ -27,17 +27,31 @@ pub(crate) async fn specs<S: Site>(
     of: &Described,
     peers: &[StorageAddress],
 ) -> Result<Vec<FragmentSpec>, ApiError> {
-    let id = of.instance.id.clone();
-    let states = app.database.transact(move |tx| fragments::states(tx, &id)).await?;
-    let specs = target::fragments(&app.site, of, peers).into_iter().zip(states);
+    let found = of.instance.clone();
+    // A node takes one of another key for another's: `of` may be older than a change of the keys.
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((fragments::states(tx, &found.id)?, instances::with_present_keys(tx, &found)?))
+    };
+    let (states, instance) = app.database.transact(read).await?;
+    let specs =
+        target::fragments(&app.site, &Described { instance, ..of.clone() }, peers).into_iter().zip(states);
     Ok(specs.map(|(spec, (state, term))| FragmentSpec { missing: state.missing(), term, ..spec }).collect())
 }
 
-/// All fragments at once: an image takes its time. Those that were made before get the namespaces that they lack.
+/// All fragments at once: an image takes its time. Those that were made before get the namespaces that they lack, and
+/// the present keys.
 ///
 /// # Errors
 /// The first node that does not make its fragment, or that had made it and does not have it.
 pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
+    made(app, of).await.map(drop)
+}
+
+/// The same; replies how they are, in order.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) async fn made<S: Site>(app: &App<S>, of: &Described) -> Result<Vec<FragmentStatus>, ApiError> {
     let peers = target::addresses(app, &of.instance).await?;
     let specs = specs(app, of, &peers).await?;
     let all = of.instance.nodes.iter().zip(&specs).map(async |(node, spec)| {
@@ -45,8 +59,9 @@ pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), Ap
         made.map_err(|error| advice::of_node(&app.site, (node, &of.token), &of.instance, error))
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
-    join_all(all).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
-    note_made(app, &of.instance).await
+    let made = join_all(all).await.into_iter().collect::<Result<_, ApiError>>()?;
+    note_made(app, &of.instance).await?;
+    Ok(made)
 }
 
 /// Notes that every fragment is there.
@@ -60,9 +75,14 @@ pub(crate) async fn note_made<S: Site>(app: &App<S>, instance: &Instance) -> Res
     Ok(())
 }
 
-async fn make_one<S: Site>(app: &App<S>, node: &NodeName, spec: &FragmentSpec) -> Result<(), ApiError> {
-    match ask(app, node, spec, ASKED_MAX).await?.error {
-        None => Ok(()),
+async fn make_one<S: Site>(
+    app: &App<S>,
+    node: &NodeName,
+    spec: &FragmentSpec,
+) -> Result<FragmentStatus, ApiError> {
+    let status = ask(app, node, spec, ASKED_MAX).await?;
+    match &status.error {
+        None => Ok(status),
         Some(reason) => {
             let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
             Err(daemon::error::site(ErrorCode::FragmentBroken, message, advice::log_of(&app.site, node)))

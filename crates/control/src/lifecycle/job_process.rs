@@ -9,7 +9,7 @@ use model::Token;
 use model::phase::{Direction, Redundancy, StageKind};
 use wire::control::{ApiError, ErrorCode, JobProcess, JobSummary};
 
-use super::setup;
+use super::{buffers, setup};
 use crate::app::App;
 use crate::pool::{self, Ground, Wish};
 use crate::script::{self, UNKNOWN_JOB_ID};
@@ -21,8 +21,7 @@ use crate::state::transfers::Transfer;
 /// # Errors
 /// The first reason to refuse the script.
 pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
-    let plan = script::plan(&request.script, &Token::unchecked(UNKNOWN_JOB_ID), &request.owner)?;
-    setup::check_here(app, &plan)?;
+    let plan = planned(app, &request).await?;
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
     let mut sums = (0, 0, plan.notes.clone());
@@ -61,6 +60,15 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     })
 }
 
+async fn planned<S: Site>(app: &App<S>, request: &JobProcess) -> Result<script::Plan, ApiError> {
+    let plan = script::plan(&request.script, &Token::unchecked(UNKNOWN_JOB_ID), &request.owner)?;
+    setup::check_here(app, &plan, &request.owner)?;
+    if let Some(uid) = request.submitter {
+        buffers::check_not_others(app, &plan.uses, uid).await?;
+    }
+    Ok(plan)
+}
+
 /// The pools with every instance's share, the default first.
 ///
 /// # Errors
@@ -85,11 +93,16 @@ fn check_source(stage: &Transfer) -> Result<(), ApiError> {
         (Ok(false), StageKind::Directory) => {
             Err(refuse(ErrorCode::WrongKind, "not a directory".into(), "write type=file for a file"))
         }
+        (Ok(false), StageKind::Any) => Err(refuse(
+            ErrorCode::WrongKind,
+            "neither a file nor a directory".into(),
+            "name what can be copied",
+        )),
         (Ok(false), _) => {
             Err(refuse(ErrorCode::WrongKind, "not a file".into(), "write type=directory for a directory"))
         }
         (Err(error), _) => {
-            let advice = "correct the path in the script, or make the file readable";
+            let advice = "correct the path, or make the file readable";
             Err(refuse(ErrorCode::SourceUnreadable, error.to_string(), advice))
         }
     }
@@ -101,10 +114,11 @@ fn look(path: &Path, kind: StageKind) -> io::Result<bool> {
     let right = match kind {
         StageKind::Directory => metadata.is_dir(),
         StageKind::File | StageKind::List => metadata.is_file(),
+        StageKind::Any => metadata.is_dir() || metadata.is_file(),
     };
-    match (right, kind) {
-        (true, StageKind::Directory) => std::fs::read_dir(path).map(|_| true),
-        (true, _) => File::open(path).map(|_| true),
+    match (right, metadata.is_dir()) {
+        (true, true) => std::fs::read_dir(path).map(|_| true),
+        (true, false) => File::open(path).map(|_| true),
         (false, _) => Ok(false),
     }
 }

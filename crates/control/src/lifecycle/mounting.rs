@@ -18,7 +18,7 @@ use crate::site::Site;
 use crate::state::activations::{self, Activation};
 use crate::state::leftovers::{Kind, Leftover};
 use crate::state::sessions::Session;
-use crate::state::transfers;
+use crate::state::{instances, transfers};
 
 /// The compute node of jobs on one machine.
 pub(crate) const COMPUTE_NODE: &str = "n0";
@@ -118,18 +118,21 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
+    // Read after the mount was noted: who changes the key from now on gives this mount a credential of the new one.
+    let found = buffer.described.instance.clone();
+    let instance = app.database.transact(move |tx| instances::with_present_keys(tx, &found)).await?;
     let namespace = target::namespace(&app.site, &buffer.described, mode, &node, nodes);
     let capability =
         Capability { identity: Identity::Kernel, namespace: namespace.namespace, expires_s: None };
     let spec = MountSpec {
         id,
         mountpoint: activation.mountpoint.clone(),
-        target: target::with_credential(namespace, &buffer.described.instance, capability),
+        target: target::with_credential(namespace, &instance, capability),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: activation.buffer.is_own()
             && (one_host || mode == AccessMode::Private)
             && !activation.shared,
-        coherence: buffer.described.instance.behaviour.coherence,
+        coherence: instance.behaviour.coherence,
     };
     let status = app.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
     let token = session.token.clone();

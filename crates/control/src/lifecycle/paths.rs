@@ -9,15 +9,19 @@ use wire::control::{ApiError, Paths, RealSize};
 use super::{buffers, require_set_up};
 use crate::app::App;
 use crate::pool;
+use crate::script;
 use crate::site::Site;
 use crate::state::{activations, instances, transfers};
+
+/// Which options of the script have no effect, for `packaging/slurm/task_prolog.sh`.
+const NOTE: &str = "FOREBAY_NOTE";
 
 /// The job's environment; may be asked before the mounts are there, as Slurm does.
 ///
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
 pub(crate) async fn paths<S: Site>(app: &App<S>, token: &Token) -> Result<Paths, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
@@ -46,6 +50,9 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &Token) -> Result<Paths,
         }
     }
     variables.extend(for_shells(&roots, &variables));
+    // The script's user sees no other answer to what he submitted: our TaskProlog prints it.
+    let note = session.is_of_job().then(|| script::without_effect(&session.notes)).flatten();
+    variables.extend(note.map(|note| (NOTE.to_owned(), note.clone())));
     Ok(Paths { variables })
 }
 
@@ -63,7 +70,7 @@ fn for_shells(roots: &[BufferRoot], variables: &BTreeMap<String, String>) -> BTr
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
 pub(crate) async fn real_size<S: Site>(app: &App<S>, token: &Token) -> Result<RealSize, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let instance = app.database.transact(move |tx| instances::find(tx, &name)).await?;

@@ -2,7 +2,7 @@
 
 use daemon::error::user;
 use model::directive::Behaviour;
-use model::phase::{AccessMode, Coherence, Phase};
+use model::phase::{AccessMode, Phase};
 use model::{BadBufferName, Token};
 use wire::control::{ApiError, CreatePersistent, ErrorCode, Owner, Script};
 
@@ -13,6 +13,9 @@ use crate::pool;
 use crate::script::Own;
 use crate::site::Site;
 use crate::state::sessions::Session;
+
+/// Permission bits of the roots of a buffer that every user's jobs may use.
+const SHARED_ROOT_MODE: u32 = 0o755;
 
 /// Creates.
 ///
@@ -26,30 +29,25 @@ pub(crate) async fn run<S: Site>(
 ) -> Result<Done, ApiError> {
     check_name(&request.name)?;
     check_capacity(request.capacity_bytes)?;
-    pool::check_persistent(&app.site, request.pool.as_deref())?;
+    pool::check_persistent(&app.site, request.pool.as_deref(), &request.owner)?;
     if let Some(known) = setup::living(app, token).await?
         && known.phase != Phase::Registered
     {
         return same(&known, &request).map(|()| Done::Already);
     }
-    let script = script(token, &request.owner);
     let modes = match request.access_modes.is_empty() {
         true => vec![AccessMode::Striped],
-        false => request.access_modes,
+        false => request.access_modes.clone(),
     };
     let (redundancy, if_possible) =
         redundancy::of_persistent(app, request.redundancy, request.pool.as_deref(), &modes)?;
-    let session = Session {
-        persistent: true,
-        shared: request.shared,
-        ..Session::new(token, &request.caller, now_unix(), request.owner, script)
-    };
+    let session = session(app, token, &request);
     let own = Own {
         requested_bytes: request.capacity_bytes,
         access_modes: modes,
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
-        behaviour: Behaviour { coherence: Coherence::Posix, redundancy, drain: None },
+        behaviour: Behaviour { redundancy, ..Behaviour::default() },
     };
     redundancy::check(app, &own)?;
     let order = Order {
@@ -63,6 +61,17 @@ pub(crate) async fn run<S: Site>(
     };
     setup::allocate(app, order).await?;
     Ok(Done::Now)
+}
+
+/// Everybody gets as far as the root of a shared one; who may do what in it is for its owner to say.
+fn session<S: Site>(app: &App<S>, token: &Token, request: &CreatePersistent) -> Session {
+    let of_site = || app.site.cluster().is_some_and(|site| site.persistent_shared);
+    let (owner, script) = (request.owner.clone(), script(token, &request.owner));
+    let session = Session::new(token, &request.caller, now_unix(), owner, script);
+    match request.shared.unwrap_or_else(of_site) {
+        true => Session { persistent: true, shared: true, root_mode: SHARED_ROOT_MODE, ..session },
+        false => Session { persistent: true, ..session },
+    }
 }
 
 /// What stands for the script that it has not.

@@ -20,7 +20,7 @@ use crate::state::sessions;
 /// # Errors
 /// A node does not let go.
 pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, how: PostRun) -> Result<Done, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let which = how.mountpoint.as_deref().map_or(Which::All, Which::At);
     let stays = unmount_of(app, &session, which, manner(&app.site, how.hurry)).await?;

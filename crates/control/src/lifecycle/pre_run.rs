@@ -72,7 +72,7 @@ struct Host {
 /// # Errors
 /// A `stage_in` is missing, the mount point is no folder, or a node cannot mount; then nothing stays mounted.
 pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: PreRun) -> Result<Done, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
@@ -184,7 +184,7 @@ fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError>
     let host = |name: &NodeName| {
         let view = views.iter().find(|view| view.name == *name && view.has(NodeRole::Compute));
         let registration = view.and_then(|view| view.registration.as_ref()).ok_or_else(|| {
-            let message = format!("node {name} of the job has no Forebay compute node");
+            let message = format!("{name} has no Forebay compute node, which mounts buffers there");
             daemon::error::site(
                 ErrorCode::NoSuchNode,
                 message,

@@ -6,7 +6,7 @@ use daemon::error::user;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
 use model::{InstanceId, Token, buffer::BufferRef};
-use wire::control::{ApiError, Blame, ErrorCode, Setup, VolumeKind};
+use wire::control::{ApiError, Blame, ErrorCode, Owner, Setup, VolumeKind};
 
 use super::target::Described;
 use super::{Done, absent, buffers, proven, redundancy, reuse};
@@ -56,7 +56,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: Setup) ->
         }
     }
     let plan = script::plan(&request.script, token, &request.owner)?;
-    check_here(app, &plan)?;
+    check_here(app, &plan, &request.owner)?;
     buffers::check_usable(app, &plan.uses, &request.owner).await?;
     tracing::info!(?token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
     let mut session =
@@ -77,16 +77,16 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, request: Setup) ->
     Ok(Done::Now)
 }
 
-/// What this service cannot do, beyond what no service can.
+/// Refuses what this service cannot do, beyond what no service can, and pools that are not for this user.
 ///
 /// # Errors
 /// The script asks for it.
-pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan) -> Result<(), ApiError> {
-    for (_, pool) in &plan.creates {
-        pool::check_persistent(&app.site, pool.as_deref())?;
-    }
+pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan, owner: &Owner) -> Result<(), ApiError> {
+    let mut creates = plan.creates.iter();
+    creates.try_for_each(|(_, pool)| pool::check_persistent(&app.site, pool.as_deref(), owner))?;
     let kind = match &plan.own {
         Some(own) => {
+            pool::check_user(&app.site, own.pool.as_deref(), owner)?;
             redundancy::check(app, own)?;
             pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?
         }
@@ -141,8 +141,8 @@ async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiErr
 }
 
 fn described(session: &Session, instance: &Instance) -> Described {
-    let (token, owner, shared) = (session.token.clone(), session.owner.clone(), session.shared);
-    Described { token, instance: instance.clone(), owner, shared, private: Vec::new() }
+    let (token, owner, root_mode) = (session.token.clone(), session.owner.clone(), session.root_mode);
+    Described { token, instance: instance.clone(), owner, root_mode, private: Vec::new() }
 }
 
 /// The session of the token, unless it is torn down.
@@ -219,10 +219,10 @@ async fn choose<S: Site>(app: &App<S>, own: &Own, order: &Order) -> Result<Insta
             pool: placement.pool,
             granularity_bytes: placement.granularity_bytes,
             nodes: placement.nodes,
-            made: Vec::new(),
             access_modes: own.access_modes.clone(),
             behaviour: Behaviour { redundancy, ..own.behaviour },
             kind: placement.kind,
+            ..Instance::default()
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))

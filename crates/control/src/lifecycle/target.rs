@@ -17,12 +17,6 @@ use crate::app::App;
 use crate::site::Site;
 use crate::state::instances::Instance;
 
-/// Permission bits of a namespace's root: the buffer is its owner's alone.
-const ROOT_MODE: u32 = 0o700;
-
-/// The same for a shared buffer: as `/tmp`, everybody may make files and touch only his own.
-const SHARED_ROOT_MODE: u32 = 0o1777;
-
 /// The fragment whose node keeps a namespace's metadata.
 const HOME: FragmentIndex = FragmentIndex(0);
 
@@ -41,8 +35,8 @@ pub(crate) struct Described {
     pub instance: Instance,
     /// Whose its roots are.
     pub owner: Owner,
-    /// Whether every user may use it.
-    pub shared: bool,
+    /// Permission bits of its roots.
+    pub root_mode: u32,
     /// The private namespaces of compute nodes.
     pub private: Vec<(NodeName, u32)>,
 }
@@ -114,6 +108,8 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
         capacity_bytes: instance.capacity_bytes / count.max(1),
         volume: instance.volume,
         key: instance.key.clone(),
+        other_key: instance.other_key.clone(),
+        key_step: instance.key_step,
         stage_verifier: Key::from_hex(&instance.stage_key)
             .map(|key| ticket::verifier(&key))
             .unwrap_or_default(),
@@ -157,7 +153,7 @@ fn namespaces(of: &Described) -> Vec<NamespaceSpec> {
         layout: layout(&of.instance, mode),
         home: home(&of.instance, id),
         owner: of.owner.clone(),
-        mode: if of.shared { SHARED_ROOT_MODE } else { ROOT_MODE },
+        mode: of.root_mode,
     };
     let mut all = Vec::new();
     for mode in &of.instance.access_modes {

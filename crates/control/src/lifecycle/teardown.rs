@@ -16,7 +16,7 @@ use crate::site::Site;
 use crate::state::leftovers;
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
-use crate::state::{activations, instances, registrations};
+use crate::state::{self, activations, instances, registrations};
 use crate::transfers::{discard, job_end, while_running};
 
 /// Releases, or notes why the data is kept.
@@ -24,7 +24,7 @@ use crate::transfers::{discard, job_end, while_running};
 /// # Errors
 /// A node does not let go; called again it goes on.
 pub(crate) async fn run<S: Site>(app: &App<S>, token: &Token, how: Teardown) -> Result<Done, ApiError> {
-    let session = app.known(token).await?;
+    let session = app.session(token).await?;
     if session.phase == Phase::TornDown {
         return Ok(Done::Already);
     }
@@ -117,12 +117,21 @@ async fn check_unused<S: Site>(app: &App<S>, session: &Session) -> Result<(), Ap
         return Ok(());
     }
     let name = session.token.clone();
-    let users = app.database.transact(move |tx| registrations::users_of(tx, &name)).await?;
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        let users = registrations::users_of(tx, &name)?;
+        let by_hand =
+            users.iter().map(|token| sessions::find(tx, token)).collect::<state::Result<Vec<_>>>()?;
+        let by_hand = by_hand.into_iter().flatten().find(|user| !user.is_managed());
+        Ok((users, by_hand.map(|user| user.token)))
+    };
+    let (users, by_hand) = app.database.transact(read).await?;
     if users.is_empty() {
         return Ok(());
     }
     let message = format!("the persistent buffer {} is used by {}", session.token, users.join(", "));
-    Err(user(ErrorCode::BufferInUse, message, "wait for the end of these jobs, or cancel them"))
+    let mount = by_hand.map(|token| format!("; `forebay rm {token}`, by who has it, ends the mount"));
+    let advice = format!("wait for the end of these jobs, or cancel them{}", mount.unwrap_or_default());
+    Err(user(ErrorCode::BufferInUse, message, advice))
 }
 
 async fn discard_stage<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiError> {
@@ -141,7 +150,7 @@ async fn keep<S: Site>(app: &App<S>, session: &Session, stage: &StageStatus) -> 
     let why = reason.or_else(failure).unwrap_or_else(|| "it was not tried".to_owned());
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.
-    if session.is_managed() && session.quarantined.is_none() {
+    if session.is_of_job() {
         // What was cut short, not refused, is finished by ourselves.
         let finish = session.phase == Phase::Unmounted && was_cancelled(stage);
         quarantine::rename(app, session, ("kept", kept), finish).await?;

@@ -1,7 +1,7 @@
 //! How a stage ends on a site in memory.
 
 use model::phase::{StageKind, StageState};
-use wire::control::{FileFailure, Side, StageNotes, StageProgress, StageStatus};
+use wire::control::{FileFailure, Side, StageProgress, StageStatus};
 use wire::node::StageSpec;
 
 use super::World;
@@ -32,7 +32,6 @@ pub(super) fn outcome(world: &World, spec: &StageSpec) -> StageStatus {
         progress: StageProgress { entries_total: 3, entries_failed: 1, ..StageProgress::default() },
         elapsed_ms: 1,
         failures: if state == StageState::Failed { vec![failure] } else { Vec::new() },
-        error: None,
-        notes: StageNotes::default(),
+        ..StageStatus::default()
     }
 }

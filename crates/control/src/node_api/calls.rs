@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use model::{FragmentIndex, InstanceId, NodeName};
 use wire::control::StageStatus;
+use wire::data::Credential;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
     Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
@@ -76,6 +77,11 @@ impl<C: Caller> NodeApi for C {
     async fn share_mount(&self, node: &NodeName, id: &str) -> Answer<()> {
         let path = format!("/v1/mounts/{id}/shared");
         self.put(node, &path, &serde_json::json!({})).await.map(|_: serde_json::Value| ())
+    }
+
+    async fn renew_mount(&self, node: &NodeName, id: &str, credential: &Credential) -> Answer<()> {
+        let path = format!("/v1/mounts/{id}/credential");
+        self.put(node, &path, credential).await.map(|_: serde_json::Value| ())
     }
 
     async fn start_stage(&self, node: &NodeName, spec: &StageSpec) -> Answer<StageStatus> {

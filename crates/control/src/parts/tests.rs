@@ -12,6 +12,8 @@ fn instance() -> Instance {
     Instance {
         id: InstanceId::literal("i1"),
         key: String::new(),
+        other_key: String::new(),
+        key_step: 0,
         stage_key: String::new(),
         requested_bytes: 1,
         capacity_bytes: 1,

@@ -202,6 +202,7 @@ mod tests {
             granularity_bytes: 1 << 30,
             kind: PoolKind::Storage,
             persistent_redundancy: Redundancy::None,
+            uids: Vec::new(),
         };
         let disk = DiskSpace { available_bytes: 0 };
         Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk }

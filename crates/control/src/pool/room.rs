@@ -147,6 +147,7 @@ impl Ground {
             kind: PoolKind::Disk,
             // They share one disk.
             persistent_redundancy: Redundancy::None,
+            uids: Vec::new(),
         };
         Ground { pools: vec![pool], views: Vec::new(), disk }
     }
@@ -205,7 +206,8 @@ pub(crate) fn rounding_note(
     let grains = capacity_bytes / granularity_bytes.max(1);
     (capacity_bytes != requested_bytes).then(|| {
         format!(
-            "capacity {requested_bytes} bytes rounded up to {grains} grains of {} ({capacity_bytes} bytes)",
+            "capacity {requested_bytes} bytes rounded up to {grains} {} of {} ({capacity_bytes} bytes)",
+            if grains == 1 { "grain" } else { "grains" },
             display(granularity_bytes)
         )
     })

@@ -189,9 +189,9 @@ async fn give<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiErro
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
         from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
-        session: session.token.to_string(),
+        session: session.token.clone(),
         when: instance.behaviour.drain,
-        slurm_job: (session.caller == SLURM).then(|| session.token.to_string()),
+        slurm_job: (session.caller == SLURM).then(|| session.token.clone()),
     });
     let spec = LocalSpec {
         id: session.handle.clone(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use daemon::error::user;
 use model::{FragmentIndex, Ino, NodeName, Token};
 use server::Refusal;
@@ -12,6 +12,7 @@ use wire::control::{ApiError, ErrorCode};
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
 use super::Handler;
+use super::token::Named;
 use crate::advice;
 use crate::site::{NodeView, Site};
 use crate::state::instances::{self, Instance};
@@ -28,7 +29,7 @@ type Reply<T> = Result<Json<T>, Refusal>;
 pub(super) async fn scrub<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(spec): Body<ScrubSpec>,
 ) -> Reply<ScrubStatus> {
     Ok(Json(together(&handler, caller, &token, Some(spec)).await?))
@@ -38,7 +39,7 @@ pub(super) async fn scrub<S: Site>(
 pub(super) async fn status<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<ScrubStatus> {
     Ok(Json(together(&handler, caller, &token, None).await?))
 }
@@ -47,28 +48,19 @@ pub(super) async fn status<S: Site>(
 pub(super) async fn fsck<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(spec): Body<FsckSpec>,
 ) -> Reply<FsckReport> {
     let (token, instance) = instance(&handler, caller, &token).await?;
     let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
     for (part, node) in FragmentIndex::of_each(&instance.nodes) {
-        let one = match handler.app.site.fsck(node, &instance.id, spec).await {
-            Ok(one) => one,
-            Err(error) => {
-                sum.unseen.push(unseen(&handler, &instance, (part, node, &token), error));
-                continue;
+        match handler.app.site.fsck(node, &instance.id, spec).await {
+            Ok(mut one) => {
+                of_others.append(&mut one.unseen);
+                sum.add(one);
             }
-        };
-        sum.inodes += one.inodes;
-        sum.objects += one.objects;
-        sum.freed += one.freed;
-        sum.accepted += one.accepted;
-        sum.lost_writes += one.lost_writes;
-        sum.lost_writes_taken += one.lost_writes_taken;
-        sum.orphans.extend(one.orphans);
-        sum.strays.extend(one.strays);
-        of_others.extend(one.unseen);
+            Err(error) => sum.unseen.push(unseen(&handler, &instance, (part, node, &token), error)),
+        }
     }
     // Of a part that several could not look at, its own node knows best why.
     for other in of_others {
@@ -96,7 +88,7 @@ async fn hear<S: Site>(handler: &Handler<S>, instance: &Instance) {
 async fn together<S: Site>(
     handler: &Handler<S>,
     caller: Caller,
-    token: &str,
+    token: &Token,
     spec: Option<ScrubSpec>,
 ) -> Result<ScrubStatus, ApiError> {
     let (token, instance) = instance(handler, caller, token).await?;
@@ -146,11 +138,11 @@ async fn name<S: Site>(handler: &Handler<S>, instance: &Instance, damaged: &mut 
     }
 }
 
-/// The session of the token as somebody spelt it, and its instance.
+/// The session, and its instance.
 async fn instance<S: Site>(
     handler: &Handler<S>,
     caller: Caller,
-    token: &str,
+    token: &Token,
 ) -> Result<(Token, Instance), ApiError> {
     let token = handler.own(caller, token).await?.token;
     let wanted = token.clone();

@@ -1,7 +1,7 @@
 //! Requests that belong to no session.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use daemon::error::user;
 use model::Token;
 use server::Refusal;
@@ -11,7 +11,8 @@ use wire::control::{
     SessionStatus, ShutdownReply, Status,
 };
 
-use super::{Handler, nodes};
+use super::{Handler, nodes, token};
+use crate::audit::Concerned;
 use crate::dispatch::Request;
 use crate::lifecycle::job_process;
 use crate::objects;
@@ -96,13 +97,14 @@ pub(super) async fn create_persistent<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
     Body(create): Body<CreatePersistent>,
-) -> Reply<SessionStatus> {
+) -> Result<(Extension<Concerned>, Json<SessionStatus>), Refusal> {
     let rights = handler.rights(caller);
     rights.require_manager("create a buffer")?;
     check_owner(rights, &create.owner).await?;
-    let name = create.name.clone();
+    let name = token::checked(&create.name)?;
     handler.app.run(&name, Request::Create(Box::new(create))).await?;
-    Ok(Json(crate::status::of_token(&handler.app, &name).await?))
+    let concerned = Concerned::from(&handler.app.session(&name).await?);
+    Ok((Extension(concerned), Json(crate::status::of_token(&handler.app, &name).await?)))
 }
 
 /// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root, nor

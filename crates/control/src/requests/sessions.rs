@@ -1,13 +1,21 @@
 //! Requests of one session: `/v1/sessions/{token}…`. Each runs or joins its function and replies when that is done.
 
+use std::sync::Arc;
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use daemon::error::bug;
+use model::Token;
 use server::Refusal;
 use server::{Body, Caller};
-use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Teardown, TeardownReply};
+use wire::control::{
+    DataOut, ErrorCode, Paths, PostRun, PreRun, RealSize, Rekeyed, SessionStatus, Setup, Teardown,
+    TeardownReply,
+};
 
 use super::Handler;
 use super::service::check_owner;
+use super::token::Named;
 use crate::dispatch::Request;
 use crate::lifecycle;
 use crate::site::Site;
@@ -19,7 +27,7 @@ type Reply<T> = Result<Json<T>, Refusal>;
 pub(super) async fn status<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<SessionStatus> {
     handler.visible(caller, &token).await?;
     Ok(Json(status::of_token(&handler.app, &token).await?))
@@ -29,7 +37,7 @@ pub(super) async fn status<S: Site>(
 pub(super) async fn setup<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(setup): Body<Setup>,
 ) -> Reply<SessionStatus> {
     let rights = handler.rights(caller);
@@ -42,7 +50,7 @@ pub(super) async fn setup<S: Site>(
 pub(super) async fn data_in<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
     run(&handler, &token, Request::DataIn).await
@@ -52,7 +60,7 @@ pub(super) async fn data_in<S: Site>(
 pub(super) async fn pre_run<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(how): Body<PreRun>,
 ) -> Reply<SessionStatus> {
     handler.rights(caller).require_manager("mount a buffer")?;
@@ -63,7 +71,7 @@ pub(super) async fn pre_run<S: Site>(
 pub(super) async fn post_run<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(how): Body<PostRun>,
 ) -> Reply<SessionStatus> {
     handler.rights(caller).require_manager("unmount a buffer")?;
@@ -74,17 +82,18 @@ pub(super) async fn post_run<S: Site>(
 pub(super) async fn data_out<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
+    Body(how): Body<DataOut>,
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
-    run(&handler, &token, Request::DataOut).await
+    run(&handler, &token, Request::DataOut(how)).await
 }
 
 /// Releases everything, or says why not.
 pub(super) async fn teardown<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
     Body(how): Body<Teardown>,
 ) -> Reply<TeardownReply> {
     handler.own(caller, &token).await?;
@@ -95,18 +104,32 @@ pub(super) async fn teardown<S: Site>(
 pub(super) async fn cancel<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
     handler.app.cancel(&token).await?;
     Ok(Json(status::of_token(&handler.app, &token).await?))
 }
 
+/// Gives its buffer another key.
+pub(super) async fn rekey<S: Site>(
+    State(handler): State<Handler<S>>,
+    caller: Caller,
+    Named(token): Named,
+) -> Reply<Rekeyed> {
+    handler.rights(caller).require_operator("change the key of a buffer")?;
+    let session = handler.own(caller, &token).await?;
+    // It goes on when the caller goes away: who has the former key is not to be left with it.
+    let app = Arc::clone(&handler.app);
+    let changed = tokio::spawn(async move { lifecycle::rekey::run(&app, &session.token).await });
+    Ok(Json(changed.await.map_err(|error| bug(ErrorCode::FunctionPanicked, error.to_string()))??))
+}
+
 /// The job's environment.
 pub(super) async fn paths<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<Paths> {
     let session = handler.own(caller, &token).await?;
     Ok(Json(lifecycle::paths::paths(&handler.app, &session.token).await?))
@@ -116,13 +139,13 @@ pub(super) async fn paths<S: Site>(
 pub(super) async fn real_size<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
-    Path(token): Path<String>,
+    Named(token): Named,
 ) -> Reply<RealSize> {
     let session = handler.own(caller, &token).await?;
     Ok(Json(lifecycle::paths::real_size(&handler.app, &session.token).await?))
 }
 
-async fn run<S: Site>(handler: &Handler<S>, token: &str, request: Request) -> Reply<SessionStatus> {
+async fn run<S: Site>(handler: &Handler<S>, token: &Token, request: Request) -> Reply<SessionStatus> {
     handler.app.run(token, request).await?;
     Ok(Json(status::of_token(&handler.app, token).await?))
 }

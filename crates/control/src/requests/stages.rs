@@ -1,7 +1,7 @@
 //! Stages on demand: `/v1/stages…`. Whoever owns the session that asks may.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
@@ -11,18 +11,23 @@ use wire::control::{
 };
 
 use super::Handler;
+use crate::audit::Concerned;
 use crate::site::Site;
 use crate::transfers::asked;
 
 type Reply<T> = Result<Json<T>, Refusal>;
+
+/// With the session, which the path does not name.
+type Audited<T> = Result<(Extension<Concerned>, Json<T>), Refusal>;
 
 /// Accepts stages.
 pub(super) async fn ask<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
     Body(request): Body<StageRequest>,
-) -> Reply<StageTickets> {
-    Ok(Json(asked::ask(&handler.app, handler.rights(caller), request).await?))
+) -> Audited<StageTickets> {
+    let (concerned, tickets) = asked::ask(&handler.app, handler.rights(caller), request).await?;
+    Ok((Extension(concerned), Json(tickets)))
 }
 
 /// Counts them.
@@ -57,8 +62,9 @@ pub(super) async fn change<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
     Body(how): Body<StageChange>,
-) -> Reply<StageCounts> {
-    Ok(Json(asked::change(&handler.app, handler.rights(caller), how).await?))
+) -> Audited<StageCounts> {
+    let (concerned, counts) = asked::change(&handler.app, handler.rights(caller), how).await?;
+    Ok((Extension(concerned), Json(counts)))
 }
 
 /// Sets how many run at once.
@@ -66,9 +72,9 @@ pub(super) async fn concurrency<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
     Body(wanted): Body<StageConcurrency>,
-) -> Reply<Value> {
-    asked::set_concurrency(&handler.app, handler.rights(caller), wanted).await?;
-    Ok(Json(json!({})))
+) -> Audited<Value> {
+    let concerned = asked::set_concurrency(&handler.app, handler.rights(caller), wanted).await?;
+    Ok((Extension(concerned), Json(json!({}))))
 }
 
 /// The buffer at a place.

@@ -107,6 +107,16 @@ pub(crate) fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(Token, PathBuf
     Ok(rows.next().transpose()?)
 }
 
+/// All that are mounted, with the tokens of their sessions.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn all_mounted(tx: &Transaction<'_>) -> Result<Vec<(Token, Activation)>> {
+    let mut query = tx.prepare("SELECT * FROM activations WHERE mounted ORDER BY token, number")?;
+    let rows = query.query_map([], |row| Ok((row.get::<_, Word<Token>>("token")?.0, read(row)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Forgets one of the session's activations.
 ///
 /// # Errors

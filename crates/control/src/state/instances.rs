@@ -11,12 +11,16 @@ use super::{Result, fragments};
 use crate::site::PoolKind;
 
 /// One instance; present from before its first fragment is made until its last is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instance {
     /// Its id, as `i3`.
     pub id: InstanceId,
     /// Its key, 64 hexadecimal digits.
     pub key: String,
+    /// Another one that its nodes take while the key is being changed; empty: none.
+    pub other_key: String,
+    /// How often the keys were changed.
+    pub key_step: u64,
     /// Signs the tickets of its stages, 64 hexadecimal digits: no node ever has it. Empty in an instance that was
     /// made before there was one.
     pub stage_key: String,
@@ -108,6 +112,8 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &Token) -> Result<Option<Instanc
             Ok(Instance {
                 id: row.get::<_, Word<InstanceId>>("id")?.0,
                 key: row.get("key")?,
+                other_key: row.get("other_key")?,
+                key_step: row.get("key_step")?,
                 stage_key: row.get("stage_key")?,
                 requested_bytes: row.get("requested_bytes")?,
                 capacity_bytes: row.get("capacity_bytes")?,
@@ -130,6 +136,33 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &Token) -> Result<Option<Instanc
     let modes = modes.query_map([Word(token)], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
     instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;
     Ok(Some(instance))
+}
+
+/// The instance with the keys that it has now: they may have been changed since it was found.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn with_present_keys(tx: &Transaction<'_>, found: &Instance) -> Result<Instance> {
+    let sql = "SELECT key, other_key, key_step FROM instances WHERE id = ?1";
+    let keys =
+        tx.query_row(sql, [Word(&found.id)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+    let found = found.clone();
+    Ok(match keys {
+        Some((key, other_key, key_step)) => Instance { key, other_key, key_step, ..found },
+        None => found,
+    })
+}
+
+/// Goes on to the next step of a change of keys, unless another call has: `now` is as it was found.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn next_keys(tx: &Transaction<'_>, now: &Instance, key: &str, other_key: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE instances SET key = ?3, other_key = ?4, key_step = key_step + 1 WHERE id = ?1 AND key_step = ?2",
+        params![Word(&now.id), now.key_step, key, other_key],
+    )?;
+    Ok(())
 }
 
 /// Sets how many stages on demand of the session's instance may run at once.

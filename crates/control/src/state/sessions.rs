@@ -42,9 +42,14 @@ pub(crate) struct Session {
     pub persistent: bool,
     /// Whether every user's jobs may use it.
     pub shared: bool,
+    /// Permission bits of the roots of its buffer.
+    pub root_mode: u32,
     /// The token that it had before it was quarantined.
     pub quarantined: Option<Token>,
 }
+
+/// Permission bits of the roots of a buffer that is its owner's alone.
+const ROOT_MODE: u32 = 0o700;
 
 impl Session {
     /// A session that nobody knows yet.
@@ -70,8 +75,14 @@ impl Session {
             notes: Vec::new(),
             persistent: false,
             shared: false,
+            root_mode: ROOT_MODE,
             quarantined: None,
         }
+    }
+
+    /// Whether it is of a job that its workload manager knows.
+    pub(crate) fn is_of_job(&self) -> bool {
+        self.is_managed() && self.quarantined.is_none()
     }
 
     /// Whether a workload manager made it, which forgets it when its teardown succeeds.
@@ -90,8 +101,8 @@ pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session
     let handle = free_handle(tx, &session.token)?;
     let sql =
         "INSERT INTO sessions (token, created_unix, owner_uid, owner_gid, script_text, script_path, workdir,
-         job_name, user_name, phase, notes_json, handle, caller, persistent, shared)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+         job_name, user_name, phase, notes_json, handle, caller, persistent, shared, root_mode)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     let script = &session.script;
     tx.execute(
         sql,
@@ -111,6 +122,7 @@ pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session
             session.caller,
             session.persistent,
             session.shared,
+            session.root_mode,
         ],
     )?;
     let number = u64::try_from(tx.last_insert_rowid()).unwrap_or_default();
@@ -242,10 +254,8 @@ pub(crate) fn set_kept(tx: &Transaction<'_>, token: &Token, kept: Option<&str>) 
 /// # Errors
 /// The database's.
 pub(crate) fn set_notes(tx: &Transaction<'_>, token: &Token, notes: &[String]) -> Result<()> {
-    tx.execute(
-        "UPDATE sessions SET notes_json = ?2 WHERE token = ?1",
-        params![Word(token), to_json(&notes)],
-    )?;
+    let (sql, json) = ("UPDATE sessions SET notes_json = ?2 WHERE token = ?1", to_json(&notes));
+    tx.execute(sql, params![Word(token), json])?;
     Ok(())
 }
 
@@ -284,6 +294,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
         notes: from_json(row.get("notes_json")?).unwrap_or_default(),
         persistent: row.get("persistent")?,
         shared: row.get("shared")?,
+        root_mode: row.get("root_mode")?,
         quarantined: row.get::<_, Option<Word<Token>>>("quarantined")?.map(|word| word.0),
     })
 }

@@ -2,8 +2,8 @@
 
 use model::Token;
 use model::directive::Behaviour;
-use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind, StageState};
-use wire::control::{Owner, StageDue, StageNotes, StageProgress, StageStatus};
+use model::phase::{Coherence, Direction, Drain, Redundancy, StageState};
+use wire::control::{Owner, StageDue, StageStatus};
 
 use super::transfers::{Origin, Transfer};
 use super::*;
@@ -97,11 +97,39 @@ fn a_database_is_opened_again_and_a_newer_one_is_refused() {
     assert!(std::fs::read(&path).unwrap() == newer, "it is kept as it was");
 }
 
+#[test]
+fn a_database_that_is_there_and_empty_is_refused_by_name_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    let refused = || Database::open(&path).err().expect("it is empty").to_string();
+    std::fs::write(&path, b"").unwrap();
+    assert!(refused().contains("control.db is empty") && refused().contains("forebay-control restore"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+    Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
+    assert!(refused().contains("control.db is empty"), "it has no tables: {}", refused());
+    std::fs::remove_file(&path).unwrap();
+    // A life that was ended while it made one.
+    std::fs::write(dir.path().join("control.new"), b"SQLite").unwrap();
+    Database::open(&path).unwrap();
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["control.db", "control.db-journal"]);
+}
+
+#[test]
+fn the_page_on_compatibility_names_the_schema_of_today() {
+    let page = include_str!("../../../../docs/understand/compatibility.md");
+    let said = format!("| `control.db` | `user_version`, {};", MIGRATIONS.len());
+    assert!(page.contains(&said), "docs/understand/compatibility.md does not have: {said}");
+}
+
 #[tokio::test]
 async fn what_is_committed_is_in_the_database_and_not_only_in_a_log_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let (path, alone) = (dir.path().join("control.db"), dir.path().join("alone.db"));
     // As builds from before 0.1.0 left it.
+    older(&path, 1, "");
     Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
     let database = Database::open(&path).unwrap();
     let next = |tx: &Transaction<'_>| counters::next(tx, counters::Counter::Token);
@@ -109,6 +137,17 @@ async fn what_is_committed_is_in_the_database_and_not_only_in_a_log_beside_it() 
     std::fs::copy(&path, &alone).unwrap();
     let known = Database::open(&alone).unwrap().transact(next).await.unwrap();
     assert_eq!(known, given + 1);
+}
+
+#[test]
+fn each_commit_is_synced_before_it_is_acted_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::open(&dir.path().join("control.db")).unwrap();
+    let connection = database.connection.lock().unwrap();
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0)).unwrap();
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    // FULL, with a journal that is rolled back: the journal and the database are synced in each commit.
+    assert_eq!((number("synchronous"), pragma("journal_mode").as_str()), (2, "persist"));
 }
 
 #[test]
@@ -192,16 +231,11 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     let path = dir.path().join("control.db");
     let report = StageStatus {
         id: "7.0".into(),
-        direction: Direction::In,
-        kind: StageKind::File,
         source: "/pfs/a".into(),
         destination: "$DW_JOB_PRIVATE/a".into(),
         state: StageState::Failed,
-        progress: StageProgress::default(),
         elapsed_ms: 17,
-        failures: Vec::new(),
-        error: None,
-        notes: StageNotes::default(),
+        ..StageStatus::default()
     };
     older(&path, 9, &JOBS.replace("REPORT", &text::to_json(&report)));
     Database::open(&path).unwrap();

@@ -23,7 +23,7 @@ use model::directive::BufferRoot;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use model::{Ino, Token};
 use rusqlite::{Transaction, params};
-use wire::control::{ApiError, Owner, StageDue, StageNotes, StageProgress, StageStatus};
+use wire::control::{ApiError, Owner, StageDue, StageStatus};
 use wire::node::PfsMount;
 
 use super::Result;
@@ -32,8 +32,8 @@ use row::select;
 
 pub(crate) use line::{start_next, waiting_for_user};
 pub(crate) use on_demand::{
-    ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, set_waiting, shown,
-    unfinished_of, unfinished_of_job,
+    ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, running_in, set_alone, set_waiting,
+    shown, unfinished_of, unfinished_of_job,
 };
 pub(crate) use row::insert;
 pub(crate) use scope::{Space, count, counts, named, telling};
@@ -195,11 +195,7 @@ impl Transfer {
             source,
             destination,
             state: self.state,
-            progress: StageProgress::default(),
-            elapsed_ms: 0,
-            failures: Vec::new(),
-            error: None,
-            notes: StageNotes::default(),
+            ..StageStatus::default()
         }
     }
 

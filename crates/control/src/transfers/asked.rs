@@ -14,6 +14,7 @@ use wire::control::{
 use super::place::{Located, locate};
 use super::{on_demand, paths, specification};
 use crate::app::App;
+use crate::audit::Concerned;
 use crate::rights::Rights;
 use crate::site::Site;
 use crate::state::instances;
@@ -33,7 +34,7 @@ pub(crate) async fn ask<S: Site>(
     app: &Arc<App<S>>,
     rights: Rights,
     request: StageRequest,
-) -> Result<StageTickets, ApiError> {
+) -> Result<(Concerned, StageTickets), ApiError> {
     let located = locate(app, rights, request.place.clone()).await?;
     check(app, &located, &request)?;
     let asked = request.pairs.iter().map(|pair| asked(&located, &request, pair));
@@ -59,7 +60,7 @@ pub(crate) async fn ask<S: Site>(
     };
     app.on_demand.changed();
     on_demand::kick(app, &located.space.token).await?;
-    Ok(StageTickets { ids })
+    Ok((Concerned::from(&located.job), StageTickets { ids }))
 }
 
 /// The transfer that a pair asks for.
@@ -107,7 +108,7 @@ fn check<S: Site>(app: &App<S>, located: &Located, request: &StageRequest) -> Re
         let message = format!("session {} is staged out already", job.token);
         return Err(user(ErrorCode::WrongPhase, message, "start a new session"));
     }
-    if request.kind == StageKind::List || request.pairs.len() > PAIRS_MAX {
+    if matches!(request.kind, StageKind::List | StageKind::Any) || request.pairs.len() > PAIRS_MAX {
         let message = format!("at most {PAIRS_MAX} files or directories can be asked for at once");
         return Err(user(ErrorCode::BadStage, message, "ask for the files of a list one by one"));
     }
@@ -182,7 +183,7 @@ pub(crate) async fn change<S: Site>(
     app: &Arc<App<S>>,
     rights: Rights,
     how: StageChange,
-) -> Result<StageCounts, ApiError> {
+) -> Result<(Concerned, StageCounts), ApiError> {
     let located = locate(app, rights, how.place.clone()).await?;
     let found = read(app, &located, &how.scope, transfers::named).await?;
     let concerned = |one: &Transfer| match how.change {
@@ -200,7 +201,7 @@ pub(crate) async fn change<S: Site>(
         }
     }
     app.on_demand.changed();
-    Ok(counts)
+    Ok((Concerned::from(&located.job), counts))
 }
 
 /// Sets how many stages of a buffer run at once.
@@ -211,14 +212,15 @@ pub(crate) async fn set_concurrency<S: Site>(
     app: &Arc<App<S>>,
     rights: Rights,
     wanted: StageConcurrency,
-) -> Result<(), ApiError> {
+) -> Result<Concerned, ApiError> {
     let located = locate(app, rights, wanted.place).await?;
     if wanted.concurrency == 0 {
         return Err(user(ErrorCode::BadStage, "no stage could run", "name at least 1"));
     }
     let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
     app.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
-    on_demand::kick(app, &located.space.token).await
+    on_demand::kick(app, &located.space.token).await?;
+    Ok(Concerned::from(&located.job))
 }
 
 /// The buffer at a place.
@@ -231,7 +233,7 @@ pub(crate) async fn buffer<S: Site>(
     place: Place,
 ) -> Result<BufferStatus, ApiError> {
     let located = locate(app, rights, place).await?;
-    let session = app.session(located.space.token.as_str()).await?;
+    let session = app.session(&located.space.token).await?;
     let instance = crate::status::of(app, session).await?.instance;
     let instance = instance.ok_or_else(|| crate::app::no_such_session(&located.space.token))?;
     Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })

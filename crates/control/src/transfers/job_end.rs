@@ -10,6 +10,7 @@ use wire::control::{ApiError, ErrorCode};
 
 use super::script::told_to_stop;
 use super::{on_demand, paths};
+use crate::advice;
 use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::Session;
@@ -79,8 +80,7 @@ async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError
                 tracing::info!(?job, source, "a stage-out is not owed: the job removed its source");
             }
             on_demand::forget(app, &removed).await?;
-            let is_managed = session.is_managed() && session.quarantined.is_none();
-            return judge(job, is_managed, &failed);
+            return judge(job, session.is_of_job(), &failed);
         }
         let _ = changes.changed().await;
     }
@@ -88,12 +88,12 @@ async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError
 
 /// All that failed is owed, also what is not found any more where nobody knows which inode it was: a file that was
 /// renamed looks like one that was removed, and the buffer is the only place that has it.
-fn judge(job: &Token, is_managed: bool, failed: &[Transfer]) -> Result<(), ApiError> {
+fn judge(job: &Token, is_of_job: bool, failed: &[Transfer]) -> Result<(), ApiError> {
     let Some(first) = failed.first() else { return Ok(()) };
     let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
     let message =
         format!("{} stages that the job asked for failed; the first: {}", failed.len(), why.message);
-    let release = if is_managed { "scancel --hurry" } else { "forebay rm" };
+    let release = if is_of_job { "scancel --hurry" } else { "forebay rm" };
     let advice = if paths::has_lost_source(first) {
         format!(
             "the job renamed or removed it before it was copied: if it is needed, mount the buffer with `forebay mount \
@@ -130,8 +130,7 @@ async fn unfinished<S: Site>(app: &App<S>, job: &Token) -> Result<Vec<Transfer>,
 
 fn stopped(session: &Session) -> ApiError {
     let message = format!("the stage-outs that session {} asked for were cancelled", session.token);
-    let advice =
-        format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", session.token);
+    let advice = advice::kept_until(session);
     ApiError { code: ErrorCode::Cancelled, blame: wire::control::Blame::User, message, advice }
 }
 

@@ -32,7 +32,11 @@ pub(super) async fn run<S: Site>(
     // Not cut off by a stop: a start that is still on its way could arrive after it.
     let started = start(app, &transfers[0], order).await?;
     tokio::select! {
-        end = follow(app, transfers, order, started) => end.map(Some),
+        end = follow(app, transfers, order, started) => {
+            let end = end?;
+            app.audit.transferred(transfers, &end);
+            Ok(Some(end))
+        }
         () = stop => {
             app.site.delete_stage(&order.node, &order.spec.id).await?;
             Ok(None)

@@ -5,10 +5,11 @@
 
 use daemon::error::{site, user};
 use model::phase::{Direction, StageState};
-use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side, StageStatus};
+use wire::control::{ApiError, Blame, DataOut, ErrorCode, FileFailure, Side, StageStatus};
 use wire::node::StagePolicy;
 
-use super::{runner, specification};
+use super::{runner, specification, unmade};
+use crate::advice;
 use crate::app::App;
 use crate::lifecycle::buffers::{self, Buffer};
 use crate::pool;
@@ -18,24 +19,34 @@ use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
 use crate::token_queue::Cancelled;
 
-/// Whether the stages after a failed one still run.
+/// Before the job or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterFailure {
-    /// The job cannot start any more.
-    Stop,
-    /// Save what can be saved.
-    GoOn,
+pub(crate) enum Course {
+    /// After a failure none is begun any more: the job cannot start.
+    In,
+    /// What can be saved is, whatever fails.
+    Out(DataOut),
 }
 
-/// Makes every transfer of `direction` that is not complete, in the script's order.
+impl Course {
+    fn direction(self) -> Direction {
+        match self {
+            Course::In => Direction::In,
+            Course::Out(_) => Direction::Out,
+        }
+    }
+}
+
+const UNMADE_IS_NOT_OWED: Course = Course::Out(DataOut { job_failed: true });
+
+/// Makes every transfer of `course` that is not complete, in the script's order.
 ///
 /// # Errors
 /// The first failure, or `cancelled`.
 pub(crate) async fn run<S: Site>(
     app: &App<S>,
     session: &Session,
-    direction: Direction,
-    after_failure: AfterFailure,
+    course: Course,
     mut cancelled: Cancelled,
 ) -> Result<(), ApiError> {
     let used = buffers::of(app, session).await?;
@@ -43,11 +54,11 @@ pub(crate) async fn run<S: Site>(
     for transfer in all_of(app, session)
         .await?
         .into_iter()
-        .filter(|transfer| transfer.direction == direction && transfer.state != StageState::Complete)
+        .filter(|transfer| transfer.direction == course.direction() && transfer.state != StageState::Complete)
     {
-        let result = run_one(app, session, &used, &transfer, &mut cancelled).await;
+        let result = run_one(app, session, (&used, course), &transfer, &mut cancelled).await;
         let Err(error) = result else { continue };
-        let stop = after_failure == AfterFailure::Stop || error.code == ErrorCode::Cancelled;
+        let stop = course == Course::In || error.code == ErrorCode::Cancelled;
         first_error.get_or_insert(error);
         if stop {
             break;
@@ -66,7 +77,7 @@ pub(crate) async fn stop_leftovers<S: Site>(app: &App<S>, session: &Session) -> 
         if let Some((_, error)) = runner::discard(app, transfer).await? {
             return Err(error);
         }
-        note_cancelled(app, transfer).await?;
+        note_cancelled(app, session, transfer).await?;
     }
     Ok(())
 }
@@ -79,14 +90,14 @@ async fn all_of<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<Transfer
 async fn run_one<S: Site>(
     app: &App<S>,
     session: &Session,
-    used: &[Buffer],
+    (used, course): (&[Buffer], Course),
     transfer: &Transfer,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let buffer = used.iter().find(|buffer| buffer.which == transfer.buffer);
     let kind = buffer.map(|buffer| pool::kind::<S>(buffer.described.instance.kind));
     if let Some(kind) = kind.filter(|kind| kind.drains_itself()) {
-        return wait_drained(app, transfer, kind.drained(app, session), cancelled).await;
+        return wait_drained(app, session, transfer, kind.drained(app, session), cancelled).await;
     }
     let alone = std::slice::from_ref(transfer);
     let order = specification::of(app, alone, StagePolicy::default()).await?;
@@ -95,12 +106,13 @@ async fn run_one<S: Site>(
     // A node that stays away is no verdict: the transfer is still noted as active, and a later call goes on.
     match runner::run(app, alone, &order, told_to_stop(cancelled)).await? {
         Some(end) => {
+            let end = if course == UNMADE_IS_NOT_OWED { unmade::forgiven(end) } else { end };
             note(app, transfer, end.clone()).await?;
-            judge(transfer, &end)
+            judge(session, transfer, &end)
         }
         None => {
-            note_cancelled(app, transfer).await?;
-            Err(cancelled_error(transfer))
+            note_cancelled(app, session, transfer).await?;
+            Err(cancelled_error(session, transfer))
         }
     }
 }
@@ -108,6 +120,7 @@ async fn run_one<S: Site>(
 /// The nodes of the job copy by themselves what they owe.
 async fn wait_drained<S: Site>(
     app: &App<S>,
+    session: &Session,
     transfer: &Transfer,
     drained: Step<'_>,
     cancelled: &mut Cancelled,
@@ -116,13 +129,13 @@ async fn wait_drained<S: Site>(
     note(app, transfer, begun(transfer)).await?;
     let drained = tokio::select! {
         drained = drained => drained,
-        () = told_to_stop(cancelled) => Err(cancelled_error(transfer)),
+        () = told_to_stop(cancelled) => Err(cancelled_error(session, transfer)),
     };
     let state = if drained.is_ok() { StageState::Complete } else { StageState::Failed };
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let end = StageStatus { state, elapsed_ms, error: drained.err(), ..transfer.untouched() };
     note(app, transfer, end.clone()).await?;
-    judge(transfer, &end)
+    judge(session, transfer, &end)
 }
 
 /// Completes when the caller's stop arrives, if ever.
@@ -142,8 +155,12 @@ async fn note<S: Site>(app: &App<S>, transfer: &Transfer, report: StageStatus) -
     app.database.transact(move |tx| transfers::set_report(tx, number, &report)).await
 }
 
-async fn note_cancelled<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
-    let (number, error) = (transfer.number, cancelled_error(transfer));
+async fn note_cancelled<S: Site>(
+    app: &App<S>,
+    session: &Session,
+    transfer: &Transfer,
+) -> Result<(), ApiError> {
+    let (number, error) = (transfer.number, cancelled_error(session, transfer));
     let note = move |tx: &rusqlite::Transaction<'_>| match transfers::find(tx, number)? {
         Some(last) => transfers::set_report(tx, number, &last.failed(error.clone())),
         None => Ok(()),
@@ -151,12 +168,15 @@ async fn note_cancelled<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<()
     app.database.transact(note).await
 }
 
-fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
+fn judge(session: &Session, transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
     if end.state == StageState::Complete {
         return Ok(());
     }
     if let Some(error) = &end.error {
-        return Err(ApiError { advice: advice(transfer, &error.advice), ..error.clone() });
+        return Err(ApiError {
+            advice: with_what_is_kept(session, transfer, &error.advice),
+            ..error.clone()
+        });
     }
     let what = format!("{} of {}", directive(transfer.direction), end.source);
     let Some(first) = end.failures.first() else {
@@ -164,7 +184,11 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
         return Err(site(
             ErrorCode::StageFailed,
             message,
-            advice(transfer, "repeat it; each node's log says of its worker how it ended"),
+            with_what_is_kept(
+                session,
+                transfer,
+                "repeat it; each node's log says of its worker how it ended",
+            ),
         ));
     };
     let failed = end.progress.entries_failed.max(1);
@@ -174,7 +198,7 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
         first.message
     );
     let error = if is_users(first) { user } else { site };
-    Err(error(ErrorCode::StageFailed, message, advice(transfer, &first.advice)))
+    Err(error(ErrorCode::StageFailed, message, with_what_is_kept(session, transfer, &first.advice)))
 }
 
 /// Names on the PFS and rights on either side are the user's; disks, quotas and all else of the buffer are not.
@@ -194,28 +218,21 @@ fn is_users(failure: &FileFailure) -> bool {
     theirs.iter().any(|errno| errno.raw_os_error() == failure.errno)
 }
 
-fn advice(transfer: &Transfer, first: &str) -> String {
+fn with_what_is_kept(session: &Session, transfer: &Transfer, first: &str) -> String {
     match transfer.direction {
         Direction::In => first.to_owned(),
-        Direction::Out => {
-            format!(
-                "{first}; the data is kept in the buffer: then run `forebay stage retry {}`",
-                transfer.token
-            )
-        }
+        Direction::Out => format!("{first}; {}", advice::kept_until(session)),
     }
 }
 
-fn cancelled_error(transfer: &Transfer) -> ApiError {
+fn cancelled_error(session: &Session, transfer: &Transfer) -> ApiError {
     let source = transfer.source();
     let message = format!("{} of {source} was cancelled", directive(transfer.direction));
-    let rest = match transfer.direction {
+    let advice = match transfer.direction {
         Direction::In => "call data_in again to go on".to_owned(),
-        Direction::Out => {
-            format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", transfer.token)
-        }
+        Direction::Out => advice::kept_until(session),
     };
-    ApiError { code: ErrorCode::Cancelled, blame: Blame::User, message, advice: rest }
+    ApiError { code: ErrorCode::Cancelled, blame: Blame::User, message, advice }
 }
 
 /// How people write a direction.

@@ -178,12 +178,13 @@ impl Cluster {
     pub fn start_control(&mut self) {
         let config = format!(
             "state_dir = {:?}\nlisten = \"127.0.0.1:{}\"\nwlm_users = [\"64030\"]\nmount_root = {:?}\n\
-             node_timeout_s = 3\nfence_grace_s = 3\nmunge_socket = {:?}\n\
+             node_timeout_s = 3\nfence_grace_s = 3\nmunge_socket = {:?}\naudit_log = {:?}\n\
              [[pools]]\nname = \"wlm_pool\"\ngranularity = \"16MiB\"\n",
             self.path("control"),
             self.control_port,
             self.mount_root("n1"),
             self.path("munge.socket"),
+            self.path("audit.jsonl"),
         );
         self.run("forebay-control", "control", &config);
     }

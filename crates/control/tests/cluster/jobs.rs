@@ -73,7 +73,7 @@ async fn a_persistent_buffer_outlives_jobs_and_stays_while_one_uses_it() {
         capacity_bytes: 32 << 20,
         pool: None,
         access_modes: vec![],
-        shared: false,
+        shared: Some(false),
         redundancy: None,
         caller: "CLI".into(),
     };

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
 mod accepted;
+mod audit;
 mod failing;
 mod given_up;
 mod hosts;

@@ -107,7 +107,7 @@ impl Default for File {
     }
 }
 
-fn pfs_roots(file: &File) -> Result<Vec<PathBuf>, String> {
+pub(super) fn pfs_roots(file: &File) -> Result<Vec<PathBuf>, String> {
     match file.pfs_roots.iter().find(|root| !root.is_absolute()) {
         Some(root) => Err(format!("`{}` is not a whole path", root.display())),
         None => Ok(file.pfs_roots.clone()),
@@ -147,7 +147,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     Ok(Config { folder, name, roles: file.roles, cluster: Some(cluster) })
 }
 
-fn capacity(file: &File) -> Result<u64, String> {
+pub(super) fn capacity(file: &File) -> Result<u64, String> {
     if !file.roles.contains(&NodeRole::Storage) {
         return Ok(0);
     }
@@ -157,11 +157,11 @@ fn capacity(file: &File) -> Result<u64, String> {
     size::parse(&file.capacity).map_err(|error| error.to_string())
 }
 
-fn stage_bandwidth(file: &File) -> Result<Option<u64>, String> {
+pub(super) fn stage_bandwidth(file: &File) -> Result<Option<u64>, String> {
     some(&file.stage_bandwidth).map(|text| size::parse(&text).map_err(|error| error.to_string())).transpose()
 }
 
-fn local(file: &File) -> Result<Option<Local>, (&'static str, String)> {
+pub(super) fn local(file: &File) -> Result<Option<Local>, (&'static str, String)> {
     let Some(capacity) = some(&file.local_capacity) else { return Ok(None) };
     let parse = |key, text: &str| size::parse(text).map_err(|error| (key, error.to_string()));
     Ok(Some(Local {
@@ -197,11 +197,11 @@ fn kind(file: &File) -> Result<Kind, (&'static str, String)> {
     }
 }
 
-fn address(text: &str) -> Result<Option<IpAddr>, String> {
+pub(super) fn address(text: &str) -> Result<Option<IpAddr>, String> {
     some(text).map(|text| text.parse().map_err(|_| format!("invalid IP address {text}"))).transpose()
 }
 
-fn some(text: &str) -> Option<String> {
+pub(super) fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

@@ -136,12 +136,17 @@ impl Errand {
         if self.start_drainer(Life::Released).map_err(|error| format!("{error:#}"))? {
             let answer = drain::settle(&self.state()).map_err(|error| format!("{error:#}"))?;
             let answer = answer.ok_or("its drainer has ended; it is started again")?;
-            if !answer.is_whole() {
-                let first = answer.failed.first().map_or("a file is still open for writing", |f| &f.message);
+            let failed = answer.failed.first().map(|first| format!("{}; {}", first.message, first.advice));
+            let open = answer.open.first().map(|_| "a file is still open for writing".to_owned());
+            if let Some(first) = failed.or(open) {
                 let count = answer.failed.len() + answer.open.len();
                 return Err(format!("{count} files are not drained: {first}"));
             }
-            drain::order(&self.state(), Order::Stop).map_err(|error| format!("{error:#}"))?;
+            // A process that the job has left may have gone on.
+            let last = drain::order(&self.state(), Order::Stop).map_err(|error| format!("{error:#}"))?;
+            if last.is_some_and(|last| !last.owes_nothing()) {
+                return Err("files came after all was drained: they are drained next".to_owned());
+            }
         }
         self.volume.discard().map_err(|error| error.message)
     }
@@ -165,11 +170,9 @@ impl Errand {
         let stopped = stopped.map_err(|error| format!("stop its drainer: {error:#}"))?;
         // Until it is gone the volume is in use.
         let process = stopped.map(|drainer| PathBuf::from(format!("/proc/{}", drainer.pid)));
-        let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
-        while looks > 0 && process.as_ref().is_some_and(|process| disk::exists(process).unwrap_or(true)) {
-            looks -= 1;
-            std::thread::sleep(START_PERIOD);
-        }
+        let is_there = || process.as_ref().is_some_and(|process| disk::exists(process).unwrap_or(true));
+        let looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
+        (0..looks).take_while(|_| is_there()).for_each(|_| std::thread::sleep(START_PERIOD));
         Ok(())
     }
 
@@ -231,9 +234,10 @@ impl Errand {
     fn drain(&self) -> anyhow::Result<Option<(PathBuf, Vec<String>)>> {
         if let Some(drain) = &self.spec.drain {
             let to = drain.to.to_string_lossy();
-            let words = ["--to", &*to, "--session", &drain.session, "--host", self.setting.node.as_str()];
+            let words =
+                ["--to", &*to, "--session", drain.session.as_str(), "--host", self.setting.node.as_str()];
             let mut words = words.map(str::to_owned).to_vec();
-            let job = drain.slurm_job.iter().flat_map(|job| ["--slurm-job".to_owned(), job.clone()]);
+            let job = drain.slurm_job.iter().flat_map(|job| ["--slurm-job".to_owned(), job.to_string()]);
             words.extend(job);
             return Ok(Some((self.volume.mountpoint.join(&drain.from), words)));
         }

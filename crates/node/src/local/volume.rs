@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::{chain, site, user};
+use disk::format::{self, UPGRADE};
 use store::image::{self, VolumeError};
 use wire::control::{ApiError, ErrorCode};
 
@@ -175,5 +176,12 @@ fn broken(error: VolumeError) -> ApiError {
 }
 
 fn failed(operation: &'static str, path: &Path, error: std::io::Error) -> ApiError {
-    broken(image::failed(operation, path, error))
+    let is_newer = format::is_newer(&error);
+    let failed = broken(image::failed(operation, path, error));
+    match is_newer {
+        true => {
+            ApiError { advice: format!("{UPGRADE}, start the node again, then repeat the command"), ..failed }
+        }
+        false => failed,
+    }
 }

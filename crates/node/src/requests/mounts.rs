@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use server::Body;
 use server::Refusal;
+use wire::data::Credential;
 use wire::node::{MountSpec, MountStatus};
 
 use super::same_id;
@@ -39,6 +40,16 @@ pub(super) async fn share(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
     node.mounts()?.share(&id).await?;
+    Ok(Json(json!({})))
+}
+
+/// Gives a mount another credential.
+pub(super) async fn renew(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+    Body(credential): Body<Credential>,
+) -> Result<Json<Value>, Refusal> {
+    node.mounts()?.renew(&id, credential).await?;
     Ok(Json(json!({})))
 }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use daemon::error::{bug, site};
 use daemon::logging::last_words;
+use disk::format::{self, UPGRADE};
 use model::phase::StageState;
 use tokio::sync::watch;
-use wire::control::{ApiError, ErrorCode, StageNotes, StageProgress, StageStatus};
+use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{StageControl, StageSpec};
 
 use super::patience::Patience;
@@ -31,12 +32,7 @@ pub(super) fn pending(spec: &StageSpec) -> StageStatus {
         kind: spec.kind,
         source: spec.source.clone(),
         destination: spec.destination.clone(),
-        state: StageState::Pending,
-        progress: StageProgress::default(),
-        elapsed_ms: 0,
-        failures: Vec::new(),
-        error: None,
-        notes: StageNotes::default(),
+        ..StageStatus::default()
     }
 }
 
@@ -241,7 +237,11 @@ impl Coordinator {
         site(
             ErrorCode::StageState,
             format!("what an earlier life of the node left of stage {} is not known: {error}", self.spec.id),
-            "mend the state folder's disk and start the node again, or retry the stage: it then runs again",
+            match format::is_newer(error) {
+                true => format!("{UPGRADE}, and start the node again"),
+                false => "mend the state folder's disk and start the node again, or retry the stage: it then runs again"
+                    .into(),
+            },
         )
     }
 

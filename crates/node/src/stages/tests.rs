@@ -10,6 +10,8 @@ use wire::node::{NamespaceTarget, StagePolicy};
 
 use super::*;
 
+mod newer;
+
 fn setting(dir: &Path) -> Setting {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-stage");
     let workers = worker::Workers { program, data_address: None, pfs_roots: Vec::new() };
@@ -150,7 +152,7 @@ async fn after_a_clean_shutdown_a_stage_goes_on_with_the_same_journal() {
 async fn a_worker_that_outlived_its_node_is_ended_before_another_starts() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("stages/3.0");
-    keep_spec(&spec("hang"), &folder).unwrap();
+    kept::write(&spec("hang"), &folder).unwrap();
     let mut leftover = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     keep::write(&folder.join("worker.json"), &crate::process::ProcessId::of(leftover.id()).unwrap()).unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
@@ -264,7 +266,7 @@ async fn a_stage_that_is_asked_for_while_another_of_its_id_is_deleted_is_not_del
 async fn a_stage_whose_specification_cannot_be_read_is_not_said_to_be_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("stages/3.0");
-    keep_spec(&spec("hang"), &folder).unwrap();
+    kept::write(&spec("hang"), &folder).unwrap();
     let good = std::fs::read(folder.join("spec.json")).unwrap();
     std::fs::write(folder.join("spec.json"), "{").unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();

@@ -7,23 +7,23 @@ use crate::objects;
 use crate::rights::Rights;
 use crate::transfers::asked;
 use model::{InstanceId, NodeName};
-use wire::control::{CreatePersistent, ErrorCode};
+use wire::control::{CreatePersistent, ErrorCode, JobProcess};
 
-fn create(name: &str) -> CreatePersistent {
+pub(super) fn create(name: &str) -> CreatePersistent {
     CreatePersistent {
         name: name.into(),
         owner: Owner { uid: 1000, gid: 1000 },
         capacity_bytes: 2 << 30,
         pool: None,
         access_modes: Vec::new(),
-        shared: false,
+        shared: Some(false),
         redundancy: None,
         caller: "CLI".into(),
     }
 }
 
 async fn made(it: &Fixture, create: CreatePersistent) -> Result<(), ApiError> {
-    let name = create.name.clone();
+    let name = create.name.parse().expect("it can be a token");
     it.app.run(&name, Request::Create(Box::new(create))).await
 }
 
@@ -39,8 +39,7 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
     let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
     assert_eq!(made(&it, other).await.unwrap_err().code, ErrorCode::NameTaken);
     assert_eq!(made(&it, create("7")).await.unwrap_err().code, ErrorCode::BadName);
-    assert_eq!(made(&it, create("../x")).await.unwrap_err().code, ErrorCode::BadToken);
-    let status = crate::status::of_token(&it.app, "data").await.unwrap();
+    let status = crate::status::of_token(&it.app, &Token::literal("data")).await.unwrap();
     assert!(status.persistent.is_some() && status.phase == Phase::Ready);
 }
 
@@ -64,10 +63,10 @@ async fn a_buffer_whose_name_has_a_dot_has_a_variable_that_shells_can_read() {
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&["c1"])).await.unwrap();
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.run(data_out()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
     for name in ["test35.1", "a.b", "a-b"] {
-        it.app.teardown(name, Teardown::default()).await.unwrap();
+        it.app.teardown(&Token::literal(name), Teardown::default()).await.unwrap();
     }
     assert!(it.is_empty());
 }
@@ -80,7 +79,7 @@ async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
         tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
     first.and(same).unwrap();
     assert_eq!(second.unwrap_err().code, ErrorCode::NameTaken);
-    assert_eq!(crate::status::of_token(&it.app, "data").await.unwrap().owner.uid, 1000);
+    assert_eq!(crate::status::of_token(&it.app, &Token::literal("data")).await.unwrap().owner.uid, 1000);
 }
 
 #[tokio::test]
@@ -101,19 +100,20 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
     assert_eq!(variables["DW_PERSISTENT_STRIPED_data"], "/mnt/7/persistent-data/");
     assert_eq!(paths::real_size(&it.app, &token()).await.unwrap().capacity, 0);
 
-    let error = it.app.teardown("data", Teardown { hurry: true }).await.unwrap_err();
+    let error = it.app.teardown(&Token::literal("data"), Teardown { hurry: true }).await.unwrap_err();
     assert!(error.code == ErrorCode::BufferInUse && error.message.contains('7'), "{error}");
-    let failed = it.app.session("data").await.unwrap().failed;
+    let failed = it.app.session(&Token::literal("data")).await.unwrap().failed;
     assert!(failed.is_none(), "a refusal is no failure of the buffer: {failed:?}");
     it.run(post_run()).await.unwrap();
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 2, "the buffer is still there");
-    it.app.teardown("data", Teardown::default()).await.unwrap();
+    it.app.teardown(&Token::literal("data"), Teardown::default()).await.unwrap();
     assert!(it.is_empty());
 }
 
 #[tokio::test]
 async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
+    let eight = Token::literal("8");
     use model::phase::{Direction, StageKind};
     use wire::control::{Place, StageDue, StagePair, StageQuery, StageRequest, StageScope};
     let it = fixture();
@@ -138,11 +138,12 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     }
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage data.d2"), 0, "it waits for the job's end");
-    it.run(Request::DataOut).await.unwrap();
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.run(data_out()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
 
-    it.app.run("8", Request::Setup(Box::new(job("#!/bin/sh\n#DW persistentdw name=data\n")))).await.unwrap();
-    it.app.run("8", on(&["c2"])).await.unwrap();
+    let uses = job("#!/bin/sh\n#DW persistentdw name=data\n");
+    it.app.run(&eight, Request::Setup(Box::new(uses))).await.unwrap();
+    it.app.run(&eight, on(&["c2"])).await.unwrap();
     let mountpoint = "/mnt/8/persistent-data".into();
     let mounted = Place::Mount { instance: "i1".into(), mountpoint };
     for place in [place("8"), mounted] {
@@ -162,13 +163,13 @@ async fn what_a_job_owes_of_a_persistent_buffer_is_counted_until_it_is_staged_ou
     it.run(on(&["c1"])).await.unwrap();
     it.run(post_run()).await.unwrap();
     it.site.world().failing.insert("$DW_PERSISTENT_STRIPED_data/x".into());
-    it.run(Request::DataOut).await.unwrap_err();
+    it.run(data_out()).await.unwrap_err();
     assert_eq!(it.status().await.bytes_dirty, 2 << 30, "as much as its buffer may hold");
     let told = metrics(&it).await;
     assert!(told.contains("forebay_sessions_kept{} 1.0\n"), "{told}");
     assert!(told.contains("forebay_dirty_bytes{} 2147483648.0\n"), "{told}");
     it.site.world().failing.clear();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     assert_eq!(it.status().await.bytes_dirty, 0);
 }
 
@@ -179,13 +180,23 @@ async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NoSuchBuffer);
     made(&it, create("data")).await.unwrap();
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NotYours);
-    assert_eq!(crate::status::of_token(&it.app, TOKEN).await.unwrap_err().code, ErrorCode::NoSuchSession);
-    made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
+    assert_eq!(crate::status::of_token(&it.app, &token()).await.unwrap_err().code, ErrorCode::NoSuchSession);
+    let asked = |name: &str, submitter| {
+        let script = job(&format!("#!/bin/sh\n#DW persistentdw name={name}\n")).script;
+        JobProcess { script, owner: Owner { uid: 64030, gid: 64030 }, submitter }
+    };
+    let process = |asked| crate::lifecycle::job_process::run(&it.app, asked);
+    assert_eq!(process(asked("data", Some(2002))).await.unwrap_err().code, ErrorCode::NotYours);
+    process(asked("data", Some(1000))).await.unwrap();
+    process(asked("data", None)).await.unwrap();
+    process(asked("not-yet", Some(2002))).await.unwrap();
+    made(&it, CreatePersistent { shared: None, ..create("open") }).await.unwrap();
+    process(asked("open", Some(2002))).await.unwrap();
     let text = "#!/bin/sh\n#DW persistentdw name=open\n";
     it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
     let mode =
         it.site.world().fragments[&(NodeName::literal("s1"), InstanceId::literal("i2"))].namespaces[0].mode;
-    assert_eq!(mode, 0o1777, "as a folder that everybody may use");
+    assert_eq!(mode, 0o755, "its owner says who may write");
 }
 
 #[tokio::test]
@@ -194,7 +205,7 @@ async fn a_job_with_bb_lines_only_has_a_session_without_a_buffer() {
     it.setup(job("#!/bin/sh\n#BB create_persistent name=data capacity=2GiB\n")).await.unwrap();
     it.run(Request::DataIn).await.unwrap();
     it.run(post_run()).await.unwrap();
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert!(it.is_empty());
     let alone = Fixture::new();
     let error = alone.setup(request("#!/bin/sh\n#BB destroy_persistent name=data\n")).await.unwrap_err();
@@ -204,7 +215,7 @@ async fn a_job_with_bb_lines_only_has_a_session_without_a_buffer() {
 #[tokio::test]
 async fn objects_have_numbers_that_fit_together_and_owners_see_their_own() {
     let it = fixture();
-    made(&it, CreatePersistent { shared: true, ..create("data") }).await.unwrap();
+    made(&it, CreatePersistent { shared: Some(true), ..create("data") }).await.unwrap();
     let text = format!("{USES}#DW jobdw type=scratch access_mode=striped,private capacity=1GiB\n");
     it.setup(job(&text)).await.unwrap();
     it.run(Request::DataIn).await.unwrap();
@@ -241,7 +252,7 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
         let mut world = it.site.world();
         world.cluster.as_mut().unwrap().pools[0].persistent_redundancy = redundancy;
     };
-    let status = async |name: &str| crate::status::of_token(&it.app, name).await.unwrap();
+    let status = async |name| crate::status::of_token(&it.app, &Token::literal(name)).await.unwrap();
     wish(Redundancy::Mirror);
     made(&it, create("lasts")).await.unwrap();
     let instance = status("lasts").await.instance.unwrap();
@@ -265,13 +276,23 @@ async fn a_pool_that_wishes_no_mirror_has_none_but_where_it_is_asked_for() {
     let it = fixture();
     made(&it, create("single")).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.app, "single").await.unwrap().instance.unwrap().redundancy,
+        crate::status::of_token(&it.app, &Token::literal("single"))
+            .await
+            .unwrap()
+            .instance
+            .unwrap()
+            .redundancy,
         Redundancy::None
     );
     let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
     made(&it, asked).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.app, "asked").await.unwrap().instance.unwrap().redundancy,
+        crate::status::of_token(&it.app, &Token::literal("asked"))
+            .await
+            .unwrap()
+            .instance
+            .unwrap()
+            .redundancy,
         Redundancy::Mirror
     );
 }

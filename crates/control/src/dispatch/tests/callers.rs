@@ -10,6 +10,7 @@ use server::{Caller, OpenTo};
 use tokio::sync::Notify;
 use wire::control::{CreatePersistent, ErrorCode, JobSummary, NodeStatus, Objects, Status, TeardownReply};
 
+use super::buffers::create;
 use super::hosts::{fixture, job};
 use super::*;
 use crate::requests::{Handler, router};
@@ -72,6 +73,19 @@ async fn a_user_sees_and_touches_his_own_sessions_only() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_a_token_is_refused_before_anything_is_done_with_it() {
+    let it = fixture();
+    let slurm = client(&it, SLURM);
+    for path in ["..%2Fx", "%ff", "a%20b", &"7".repeat(65)].map(|token| format!("/v1/sessions/{token}")) {
+        assert_eq!(code(slurm.get::<SessionStatus>(&path).await), ErrorCode::BadToken, "{path}");
+        let setup = slurm.post::<_, Value>(&format!("{path}/setup"), &of(1000)).await;
+        assert_eq!(code(setup), ErrorCode::BadToken, "{path}");
+    }
+    let create = CreatePersistent { name: "../x".into(), ..create("data") };
+    assert_eq!(code(slurm.post::<_, Value>("/v1/persistent", &create).await), ErrorCode::BadToken);
+}
+
+#[tokio::test]
 async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
     let it = fixture();
     let (slurm, ada) = (client(&it, SLURM), client(&it, 1000));
@@ -79,17 +93,7 @@ async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
     let _: SessionStatus = slurm.post("/v1/sessions/1/setup", &of(1000)).await.unwrap();
     let pre_run = json!({"mountpoint": "/etc", "hosts": ["c1"]});
     assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/pre_run", &pre_run).await), ErrorCode::NotAllowed);
-    let create = CreatePersistent {
-        name: "data".into(),
-        owner: Owner { uid: 1000, gid: 1000 },
-        capacity_bytes: 1,
-        pool: None,
-        access_modes: Vec::new(),
-        shared: false,
-        redundancy: None,
-        caller: "CLI".into(),
-    };
-    assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create).await), ErrorCode::NotAllowed);
+    assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create("data")).await), ErrorCode::NotAllowed);
     let script = of(1000).script;
     let ask = json!({"script": script, "owner": {"uid": 1000, "gid": 1000}});
     let _: JobSummary = ada.post("/v1/job_process", &ask).await.unwrap();
@@ -108,6 +112,37 @@ async fn a_workload_manager_gives_nobody_a_group_that_is_not_his() {
     let _: SessionStatus = slurm.post("/v1/sessions/1/setup", &setup(1, 1)).await.unwrap();
     let _: SessionStatus = slurm.post("/v1/sessions/2/setup", &setup(4_000_000_000, 7)).await.unwrap();
     let _: SessionStatus = admin.post("/v1/sessions/3/setup", &setup(2, 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_that_is_for_some_users_refuses_the_others() {
+    let it = fixture();
+    it.site.world().cluster.as_mut().expect("it is a cluster").pools[0].uids =
+        vec![51_000..=51_999, 53_000..=53_000];
+    let slurm = client(&it, SLURM);
+    let (mut buffer, creating) = (create("data"), "#!/bin/sh\n#BB create_persistent name=b capacity=1GiB\n");
+    // Users whom no host knows, as their groups are not looked at.
+    let users = [(50_999, false), (51_000, true), (51_999, true), (52_000, false), (53_000, true)];
+    for (uid, may) in users {
+        (buffer.name, buffer.capacity_bytes) = (format!("b{uid}"), 1 << 30);
+        buffer.owner = Owner { uid, gid: uid };
+        let ask = |text: &str| json!({"script": job(text).script, "owner": buffer.owner});
+        let answers = [
+            slurm.post::<_, Value>(&format!("/v1/sessions/{uid}/setup"), &of(uid)).await,
+            slurm.post("/v1/job_process", &ask(&of(uid).script.text)).await,
+            slurm.post("/v1/job_process", &ask(creating)).await,
+            slurm.post("/v1/persistent", &buffer).await,
+        ];
+        for answer in answers {
+            match answer {
+                Ok(_) => assert!(may, "{uid}"),
+                refused => {
+                    assert!(!may && format!("{refused:?}").contains("wlm_pool"), "{uid} {refused:?}");
+                    assert_eq!(code(refused), ErrorCode::NotAllowed);
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn functions(hosts: bool) -> Vec<fn() -> Request> {
         || Request::DataIn,
         if hosts { || hosts::on(&["c1", "c2"]) } else { pre_run },
         post_run,
-        || Request::DataOut,
+        || data_out(),
         || Request::Teardown(Teardown::default()),
     ]
 }

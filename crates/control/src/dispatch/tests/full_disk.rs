@@ -43,5 +43,5 @@ async fn on_a_full_disk_of_control_an_unmount_is_answered_as_the_status_tells_an
     assert_eq!((status.phase, has_mounts(&status)), (Phase::Unmounted, false));
     takes_all(&it).await;
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
 }

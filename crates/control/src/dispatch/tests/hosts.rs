@@ -21,11 +21,13 @@ pub(super) fn cluster() -> MemorySite {
             granularity_bytes: 1 << 30,
             kind: PoolKind::Storage,
             persistent_redundancy: Redundancy::None,
+            uids: Vec::new(),
         }],
         mount_root: "/mnt".into(),
         local_root: "/local".into(),
         fence_grace_s: 7,
         grace_s: 120,
+        persistent_shared: true,
     });
     for (name, role) in [
         ("s1", NodeRole::Storage),
@@ -144,7 +146,7 @@ async fn what_a_silent_node_keeps_is_taken_when_it_is_back() {
     it.site.world().silent.extend(["c2", "s2"].map(NodeName::literal));
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().mounts.len(), 2, "those of c2");
-    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap();
     assert_eq!(it.status().await.phase, Phase::TornDown);
     leftovers::tidy(&it.app).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 1, "s2 is still silent");
@@ -161,7 +163,7 @@ async fn names_that_a_silent_node_still_has_are_not_given_again() {
     ready(&it).await;
     it.run(on(&["c2"])).await.unwrap();
     it.site.world().silent.insert(NodeName::literal("c2"));
-    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap();
     it.site.world().silent.clear();
     ready(&it).await;
     it.run(on(&["c2"])).await.unwrap();
@@ -173,13 +175,19 @@ async fn a_drained_node_gets_nothing_new_and_two_jobs_do_not_get_the_same_room()
     let it = fixture();
     let text = "#DW jobdw type=scratch access_mode=striped capacity=3GiB\n";
     it.site.admit(Known { drained: Some("a fan".into()), ..known(&it, "s2") }).unwrap();
-    it.app.run("1", Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(crate::status::of_token(&it.app, "1").await.unwrap().instance.unwrap().nodes, ["s1"]);
-    let error = it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap_err();
+    it.app.run(&Token::literal("1"), Request::Setup(Box::new(job(text)))).await.unwrap();
+    assert_eq!(
+        crate::status::of_token(&it.app, &Token::literal("1")).await.unwrap().instance.unwrap().nodes,
+        ["s1"]
+    );
+    let error = it.app.run(&Token::literal("2"), Request::Setup(Box::new(job(text)))).await.unwrap_err();
     assert!(matches!(error.code, ErrorCode::PoolFull | ErrorCode::PoolTooSmall), "{error}");
     it.site.admit(Known { drained: None, ..known(&it, "s2") }).unwrap();
-    it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(crate::status::of_token(&it.app, "2").await.unwrap().instance.unwrap().nodes, ["s2"]);
+    it.app.run(&Token::literal("2"), Request::Setup(Box::new(job(text)))).await.unwrap();
+    assert_eq!(
+        crate::status::of_token(&it.app, &Token::literal("2")).await.unwrap().instance.unwrap().nodes,
+        ["s2"]
+    );
 }
 
 fn known(it: &Fixture, name: &str) -> Known {

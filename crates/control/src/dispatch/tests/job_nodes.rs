@@ -23,6 +23,7 @@ fn fixture() -> Fixture {
         granularity_bytes: 1 << 30,
         kind: PoolKind::NodeLocal,
         persistent_redundancy: Redundancy::Mirror,
+        uids: Vec::new(),
     };
     site.world().cluster.as_mut().expect("it is one").pools.push(nvme);
     for view in &mut site.world().views {
@@ -73,8 +74,8 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
     );
     it.run(post_run()).await.unwrap();
     assert!(!has(&it, &NodeName::literal("c1")) && !has(&it, &NodeName::literal("c2")));
-    it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    it.run(data_out()).await.unwrap();
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
 }
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn the_stage_out_is_complete_when_every_node_has_drained_and_not_before() 
     started(&it).await;
     it.site.world().hanging.insert("/pfs/out".into());
     it.run(post_run()).await.unwrap();
-    let data_out = it.run(Request::DataOut);
+    let data_out = it.run(data_out());
     let drained = async {
         while it.status().await.stages[0].state != StageState::Active {
             tokio::task::yield_now().await;
@@ -107,12 +108,12 @@ async fn a_volume_that_its_node_cannot_read_is_not_taken_for_drained() {
     it.site.world().locals.remove(&(NodeName::literal("c1"), TOKEN.to_owned()));
     // It was started again, and has not taken the volume up.
     it.site.world().failing.insert("c2".into());
-    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, ErrorCode::NodeDisk);
+    assert_eq!(it.run(data_out()).await.unwrap_err().code, ErrorCode::NodeDisk);
     assert_ne!(it.status().await.stages[0].state, StageState::Complete);
     it.site.world().failing.clear();
     it.site.world().hanging.clear();
     it.site.world().locals.clear();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
 }
 
 #[tokio::test]
@@ -121,11 +122,11 @@ async fn what_is_owed_is_quarantined_and_what_is_given_up_is_discarded_also_at_a
     started(&it).await;
     it.site.world().hanging.insert("/pfs/out".into());
     it.run(post_run()).await.unwrap();
-    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    let kept = it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert_eq!(kept.renamed.as_ref().map(Token::as_str), Some("7-kept-1"));
     assert!(has(&it, &NodeName::literal("c1")) && has(&it, &NodeName::literal("c2")));
     it.site.world().silent.insert(NodeName::literal("c2"));
-    it.app.teardown("7-kept-1", Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(&Token::literal("7-kept-1"), Teardown { hurry: true }).await.unwrap();
     assert!(!has(&it, &NodeName::literal("c1")) && has(&it, &NodeName::literal("c2")));
     // Nodes do not mistake the next job's volume for the one that is still to go.
     started_again(&it).await;
@@ -197,8 +198,8 @@ async fn a_striped_buffer_lies_on_the_nodes_that_the_job_gets() {
     let error = it.run(on(&["c1"])).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::OtherNodes, "{error}");
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    it.run(data_out()).await.unwrap();
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 

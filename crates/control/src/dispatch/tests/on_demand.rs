@@ -47,8 +47,8 @@ impl Fixture {
         it
     }
 
-    async fn ask(&self, demand: StageRequest) -> Vec<String> {
-        asked::ask(&self.app, OWNER, demand).await.expect("accepted").ids
+    async fn ask(&self, request: StageRequest) -> Vec<String> {
+        asked::ask(&self.app, OWNER, request).await.expect("accepted").1.ids
     }
 
     async fn counts(&self, scope: StageScope, wait_ms: u64) -> [u64; 4] {
@@ -58,7 +58,7 @@ impl Fixture {
 
     async fn change(&self, scope: StageScope, change: Change) -> [u64; 4] {
         let how = StageChange { place: place(), scope, change };
-        numbers(asked::change(&self.app, OWNER, how).await.expect("the buffer is there"))
+        numbers(asked::change(&self.app, OWNER, how).await.expect("the buffer is there").1)
     }
 
     async fn until_active(&self, id: &str) {
@@ -157,10 +157,10 @@ async fn what_waits_for_the_jobs_end_is_staged_out_then_unless_it_is_revoked() {
     assert_eq!(it.counts(files(&["activated"]), 20_000).await, [1, 0, 0, 0]);
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage 7.d5"), 0);
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage 7.d5"), 1);
     assert_eq!(it.site.world().count("start_stage 7.d6"), 0);
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -174,12 +174,12 @@ async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
     let failed = asked::failed(&it.app, OWNER, query).await.unwrap();
     assert_eq!((failed[0].path.as_str(), failed[0].errno), ("a", 13));
     it.run(post_run()).await.unwrap();
-    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, ErrorCode::StageFailed);
-    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
+    assert_eq!(it.run(data_out()).await.unwrap_err().code, ErrorCode::StageFailed);
+    let kept = it.app.teardown(&token(), Teardown::default()).await.unwrap().kept.unwrap();
     assert!(kept.contains("$DW_JOB_STRIPED/a to /pfs/a") && kept.contains("Permission denied"), "{kept}");
     it.site.world().failing.clear();
-    it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    it.run(data_out()).await.unwrap();
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -233,12 +233,12 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     it.ask(out(&["a"], StageDue::AtJobEnd)).await;
     it.run(post_run()).await.unwrap();
     let app = Arc::clone(&it.app);
-    let running = tokio::spawn(async move { app.run(TOKEN, Request::DataOut).await });
+    let running = tokio::spawn(async move { app.run(&token(), data_out()).await });
     it.until_active("7.d5").await;
-    it.app.cancel(TOKEN).await.unwrap();
+    it.app.cancel(&token()).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
-    assert!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
-    assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
+    assert!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept.is_some());
+    assert_eq!(it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -271,8 +271,8 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
 #[tokio::test]
 async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
     let it = Fixture::running().await;
-    let demand = StageRequest { direction: Direction::In, ..out(&["a"], StageDue::Now) };
-    it.ask(demand).await;
+    let request = StageRequest { direction: Direction::In, ..out(&["a"], StageDue::Now) };
+    it.ask(request).await;
     assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
     {
         let world = it.site.world();
@@ -309,15 +309,15 @@ async fn small_files_share_a_worker_and_where_that_fails_each_gets_its_own_verdi
     asked::set_concurrency(&it.app, OWNER, concurrency).await.unwrap();
     let names: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut demand = out(&names, StageDue::Now);
-    demand.pairs.iter_mut().for_each(|pair| pair.size_hint = Some(10));
-    it.ask(demand.clone()).await;
+    let mut request = out(&names, StageDue::Now);
+    request.pairs.iter_mut().for_each(|pair| pair.size_hint = Some(10));
+    it.ask(request.clone()).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [100, 0, 0, 0]);
     assert_eq!(it.site.world().count("start_stage 7.d"), 2, "fifty files each");
 
     // A worker is judged by its source, which is that of its first file.
     it.site.world().failing.insert("$DW_JOB_STRIPED/f0".into());
-    it.ask(demand).await;
+    it.ask(request).await;
     it.counts(StageScope::All, 20_000).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [99, 0, 0, 1]);
     assert_eq!(it.counts(files(&["f0"]), 0).await, [0, 0, 0, 1]);

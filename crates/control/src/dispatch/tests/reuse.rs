@@ -27,19 +27,19 @@ async fn what_is_owed_at_teardown_is_kept_under_another_token_and_the_manager_ma
     mounted(&it).await;
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap_err();
-    let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.run(data_out()).await.unwrap_err();
+    let reply = it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert_eq!(reply.renamed.as_ref().map(Token::as_str), Some("7-kept-1"));
     assert!(reply.kept.unwrap().contains("$DW_JOB_STRIPED/x"));
-    let gone = it.app.teardown(TOKEN, Teardown::default()).await.unwrap_err();
+    let gone = it.app.teardown(&token(), Teardown::default()).await.unwrap_err();
     assert!(gone.message.contains("token not found"));
     assert_eq!(it.site.world().fragments.len(), 1);
 
-    let again = it.app.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    let again = it.app.teardown(&Token::literal("7-kept-1"), Teardown::default()).await.unwrap();
     assert_eq!((again.renamed, again.kept.is_some()), (None, true), "it keeps its token and its data");
     it.site.world().failing.clear();
-    it.app.run("7-kept-1", Request::DataOut).await.unwrap();
-    it.app.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    it.app.run(&Token::literal("7-kept-1"), data_out()).await.unwrap();
+    it.app.teardown(&Token::literal("7-kept-1"), Teardown::default()).await.unwrap();
     assert!(it.is_empty() && tokens(&it).await.is_empty());
 }
 
@@ -48,7 +48,7 @@ async fn a_second_session_that_is_kept_gets_the_next_number() {
     let it = fixture();
     for expected in ["7-kept-1", "7-kept-2"] {
         mounted(&it).await;
-        let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+        let reply = it.app.teardown(&token(), Teardown::default()).await.unwrap();
         assert_eq!(reply.renamed.as_ref().map(Token::as_str), Some(expected));
     }
     assert_eq!(it.site.world().fragments.len(), 2);
@@ -58,7 +58,7 @@ async fn a_second_session_that_is_kept_gets_the_next_number() {
 async fn a_hurried_teardown_keeps_nothing() {
     let it = fixture();
     mounted(&it).await;
-    let reply = it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    let reply = it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap();
     assert_eq!((reply.kept, reply.renamed), (None, None));
     assert!(it.is_empty());
 }
@@ -70,7 +70,7 @@ async fn another_owner_or_script_under_a_token_quarantines_the_old_session() {
     let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
-    let renamed = crate::status::of_token(&it.app, "7-old-1").await.unwrap();
+    let renamed = crate::status::of_token(&it.app, &Token::literal("7-old-1")).await.unwrap();
     assert_eq!((renamed.owner.uid, renamed.quarantined.as_ref().map(Token::as_str)), (1000, Some("7")));
     assert!(renamed.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);
@@ -94,7 +94,7 @@ async fn stage_out_that_hangs(it: &Fixture) -> tokio::task::JoinHandle<Result<()
     it.run(post_run()).await.unwrap();
     it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
     let app = Arc::clone(&it.app);
-    let running = tokio::spawn(async move { app.run(TOKEN, Request::DataOut).await });
+    let running = tokio::spawn(async move { app.run(&token(), data_out()).await });
     while it.site.world().count("start_stage 7.0") == 0 {
         tokio::task::yield_now().await;
     }
@@ -118,7 +118,7 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&["c1"])).await.unwrap();
     it.run(post_run()).await.unwrap();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     let it = fixture();
     let running = stage_out_that_hangs(&it).await;
     it.site.world().hanging.clear();
-    let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    let reply = it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert_eq!(
         reply.renamed.as_ref().map(Token::as_str),
         Some("7-kept-1"),
@@ -144,12 +144,12 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
 async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
     let it = fixture();
     let running = stage_out_that_hangs(&it).await;
-    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(&token(), Teardown::default()).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     // This life does not get to its end.
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.site.world().hanging.clear();
-    let failed = async || crate::status::of_token(&it.app, "7-kept-1").await.unwrap().failed;
+    let failed = async || crate::status::of_token(&it.app, &Token::literal("7-kept-1")).await.unwrap().failed;
     while failed().await.is_none_or(|(_, error)| error.code == ErrorCode::Cancelled) {
         tokio::task::yield_now().await;
     }
@@ -187,6 +187,6 @@ async fn a_database_that_was_made_anew_leaves_the_buffers_alone_whose_ids_it_giv
     it.ready().await;
     assert_eq!(it.status().await.instance.unwrap().id, "i2");
     it.run(Request::DataIn).await.unwrap();
-    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap();
     assert_eq!(it.site.world().fragments, theirs);
 }

@@ -52,7 +52,7 @@ async fn a_client_gets_tokens_runs_functions_and_reads_the_status() {
 
 fn job_process(text: &str) -> JobProcess {
     let own = Owner { uid: rustix::process::geteuid().as_raw(), gid: 0 };
-    JobProcess { script: request(text).script, owner: own }
+    JobProcess { script: request(text).script, owner: own, submitter: None }
 }
 
 /// A script with one `stage_in`.

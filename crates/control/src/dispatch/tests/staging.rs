@@ -7,7 +7,7 @@ use super::*;
 /// Runs `request` until the node was asked `call`, and leaves it running.
 async fn reach(it: &Fixture, request: Request, call: &str) -> tokio::task::JoinHandle<Result<(), ApiError>> {
     let app = Arc::clone(&it.app);
-    let running = tokio::spawn(async move { app.run(TOKEN, request).await });
+    let running = tokio::spawn(async move { app.run(&token(), request).await });
     while it.site.world().count(call) == 0 {
         tokio::task::yield_now().await;
     }
@@ -37,19 +37,19 @@ async fn a_failed_stage_out_keeps_the_data_until_a_retry_succeeds() {
     let it = Fixture::new();
     it.unmounted().await;
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
-    let error = it.run(Request::DataOut).await.unwrap_err();
+    let error = it.run(data_out()).await.unwrap_err();
     assert!(error.advice.contains("forebay stage retry 7"), "{error}");
     let states: Vec<_> = it.status().await.stages[2..].iter().map(|stage| stage.state).collect();
     assert_eq!(states, [StageState::Failed, StageState::Complete], "the others are saved all the same");
-    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
+    let kept = it.app.teardown(&token(), Teardown::default()).await.unwrap().kept.unwrap();
     assert!(kept.contains("$DW_JOB_STRIPED/x") && kept.contains("Permission denied"), "{kept}");
     assert_eq!(it.site.world().fragments.len(), 2);
     assert_eq!(it.status().await.kept, Some(kept));
     it.site.world().failing.clear();
-    it.run(Request::DataOut).await.unwrap();
+    it.run(data_out()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage 7.3"), 1, "what was complete is not copied again");
     assert_eq!(it.status().await.kept, None);
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -59,11 +59,11 @@ async fn a_job_that_ended_without_stage_out_is_kept_unless_in_a_hurry() {
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
     it.run(pre_run()).await.unwrap();
-    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept;
+    let kept = it.app.teardown(&token(), Teardown::default()).await.unwrap().kept;
     assert!(kept.unwrap().contains("it was not tried"));
     let status = it.status().await;
     assert_eq!(status.phase, Phase::Unmounted, "unmounted, so that data_out can be called");
-    assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -72,7 +72,7 @@ async fn a_job_that_never_ran_owes_nothing() {
     let it = Fixture::new();
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
-    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(&token(), Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -83,7 +83,7 @@ async fn a_cancelled_stage_in_is_stopped_at_the_node_and_goes_on_when_called_aga
     it.site.world().hanging.insert("/pfs/a".into());
     let running = reach(&it, Request::DataIn, "start_stage 7.0").await;
     assert_eq!(it.status().await.busy, Some(Function::DataIn));
-    it.app.cancel(TOKEN).await.unwrap();
+    it.app.cancel(&token()).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     let status = it.status().await;
     assert_eq!((status.busy, status.stages[0].state), (None, StageState::Failed));
@@ -105,7 +105,7 @@ async fn cancel_also_stops_what_an_earlier_life_of_control_started() {
     }
     it.site.died.notified().await;
     let next = it.restart();
-    next.app.cancel(TOKEN).await.unwrap();
+    next.app.cancel(&token()).await.unwrap();
     assert!(it.site.world().stages.is_empty());
 }
 
@@ -114,8 +114,8 @@ async fn a_hurried_teardown_does_not_wait_for_a_stage_out() {
     let it = Fixture::new();
     it.unmounted().await;
     it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
-    let running = reach(&it, Request::DataOut, "start_stage 7.2").await;
-    assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
+    let running = reach(&it, data_out(), "start_stage 7.2").await;
+    assert_eq!(it.app.teardown(&token(), Teardown { hurry: true }).await.unwrap().kept, None);
     assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     assert!(it.is_empty());
 }

@@ -27,7 +27,7 @@ async fn mounted_while_starting(then: FragmentStatus) -> (bool, Result<(), ApiEr
     it.run(Request::DataIn).await.unwrap();
     says(&it, FragmentStatus { starting: true, ..FragmentStatus::default() }).await;
     let app = Arc::clone(&it.app);
-    let mounts = tokio::spawn(async move { app.run(TOKEN, pre_run()).await });
+    let mounts = tokio::spawn(async move { app.run(&token(), pre_run()).await });
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     let is_early = !it.site.world().mounts.is_empty();
     says(&it, then).await;

@@ -1,3 +1,5 @@
+//! The sums of rows: that they are renewed with each change, and that a bit that flips is seen.
+
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;

@@ -173,6 +173,16 @@ pub(crate) fn any_at_work(tx: &Transaction<'_>) -> Result<Option<Token>> {
     Ok(query.query_map([], first_word)?.next().transpose()?)
 }
 
+/// A stage that copies from or to the instance of `token` now, as its id is shown.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn running_in(tx: &Transaction<'_>, token: &Token) -> Result<Option<String>> {
+    let sql = "state = 'active' AND ((buffer = '' AND token = ?1) OR buffer = ?1) LIMIT 1";
+    let found = select(tx, sql, params![Word(token)])?.pop();
+    Ok(found.map(|transfer| transfer.id(transfer.token.as_str())))
+}
+
 /// Those on demand that a condition is true of.
 pub(super) fn on_demand(
     tx: &Transaction<'_>,
