@@ -36,9 +36,10 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the service knows no session of that token.
+    /// Whether the service knows no session of that token that has anything.
     pub fn is_no_session(&self) -> bool {
-        matches!(self, CallError::Refused(error) if error.code == ErrorCode::NoSuchSession)
+        let gone = [ErrorCode::NoSuchSession, ErrorCode::Released];
+        matches!(self, CallError::Refused(error) if gone.contains(&error.code))
     }
 
     /// What went wrong, without advice: for a message that names the service and says what to do.

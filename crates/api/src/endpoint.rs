@@ -18,15 +18,17 @@ pub const CONTROL: &str = "control";
 /// How long another machine may take to accept a connection. A living one does in milliseconds.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest path of a socket, bytes: the kernel takes 107 (unix(7)), and a little is left for other systems.
-const SOCKET_PATH_MAX: usize = 100;
+/// The longest path of a socket, bytes: 108 with the zero at its end (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
 
 /// A socket's path does not fit into its address.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the socket path {} has {} bytes, at most {SOCKET_PATH_MAX} work; choose a shorter --dir",
+    "the path of the socket {} has {} bytes, and the kernel takes {SOCKET_PATH_MAX}: that of its folder must be {} \
+     bytes shorter",
     path.display(),
-    path.as_os_str().len()
+    path.as_os_str().len(),
+    path.as_os_str().len() - SOCKET_PATH_MAX
 )]
 pub struct SocketPathTooLong {
     path: PathBuf,
@@ -41,6 +43,14 @@ pub fn check_socket_path(path: &Path) -> Result<(), SocketPathTooLong> {
         true => Err(SocketPathTooLong { path: path.into() }),
         false => Ok(()),
     }
+}
+
+/// Whether the paths of all sockets in the state folder of one machine's services fit; n63 has the longest name.
+///
+/// # Errors
+/// They do not.
+pub fn check_state_folder(folder: &Path) -> Result<(), SocketPathTooLong> {
+    check_socket_path(&folder.join("nodes/n63/node.sock"))
 }
 
 /// An address of a service.

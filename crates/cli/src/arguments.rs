@@ -1,18 +1,37 @@
 //! The command line as typed. The commands with commands of their own have a file each.
 
+mod buffer;
+mod check;
 mod drain;
+mod integrity;
 mod local;
+#[cfg(test)]
+mod manual;
+mod rekey;
+mod run;
 mod stage;
+mod status;
+mod token;
+mod with;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
+use model::Token;
 use wire::control::VolumeKind;
 
+pub use self::buffer::Buffer;
+pub use self::check::Check;
 pub use self::drain::{Drain, DrainHere, DrainOf};
+pub use self::integrity::{Fsck, Scrub};
 pub use self::local::{Local, LocalNode};
-pub use self::stage::{Ask, Common, Kind, Stage, Which, token, token_or_usage};
+pub use self::rekey::Rekey;
+pub use self::run::Run;
+pub use self::stage::{Ask, Common, Kind, Stage, Which};
+pub use self::status::Status;
+pub use self::token::{token, token_or_usage};
+pub use self::with::With;
 
 /// Burst buffers for job scripts with #DW and #BB directives.
 #[derive(Debug, Parser)]
@@ -30,7 +49,11 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a batch script with a buffer: stage in, run it, stage out
-    Run(Run),
+    Run(Box<Run>),
+    /// Run one command with a buffer around it: stage in, run it, stage out
+    With(Box<With>),
+    /// Say everything that is wrong with a batch script, without running it
+    Check(Check),
     /// List buffers, also those that an interrupted run left
     Status(Status),
     /// Destroy a buffer and everything in it
@@ -39,6 +62,8 @@ pub enum Command {
     Scrub(Scrub),
     /// Scrub a buffer, and compare its metadata with what its nodes store
     Fsck(Fsck),
+    /// Give a buffer another key while jobs use it (operators)
+    Rekey(Rekey),
     /// Give up a storage node that is lost for good
     #[command(subcommand)]
     Node(Node),
@@ -46,17 +71,17 @@ pub enum Command {
     #[command(subcommand)]
     Stage(Stage),
     /// Copy what is closed in a folder on this node's flash to the parallel file system, in the background
-    #[command(subcommand)]
+    #[command(subcommand, arg = without_buffers())]
     Drain(Box<Drain>),
     /// Private volumes on this node's flash (root; for the prolog and epilog of a workload manager)
-    #[command(subcommand)]
+    #[command(subcommand, arg = without_buffers())]
     Local(Local),
-    /// Mount a buffer at PATH for interactive use
+    /// Mount a buffer at PATH for interactive use, or a persistent one of a cluster
     Mount(Mount),
     /// Unmount an interactive buffer; what is in it is kept
     Umount(Umount),
     /// Start the ranks of a job step (what `srun` is inside a script)
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, arg = without_buffers())]
     Srun {
         /// srun's own arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -71,47 +96,17 @@ pub enum Command {
     },
 }
 
-/// `forebay run`.
-#[derive(Debug, Args)]
-pub struct Run {
-    /// Go on with an interrupted run [default: the newest]
-    #[arg(long, value_name = "TOKEN", num_args = 0..=1, conflicts_with_all = ["nodes", "volume", "keep"])]
-    pub resume: Option<Option<String>>,
-    /// Split the buffer over N storage processes [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub nodes: Option<u32>,
-    /// Where the buffer's bytes live [default: image where it works, else directory]
-    #[arg(long)]
-    pub volume: Option<Volume>,
-    /// Print the summary as one JSON object on the last line of standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Keep the buffer after a complete stage-out
-    #[arg(long)]
-    pub keep: bool,
-    /// The batch script
-    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
-    pub script: Option<PathBuf>,
-    /// Its arguments; write `--` before them if one begins with a hyphen
-    pub arguments: Vec<String>,
-}
-
-/// `forebay status`.
-#[derive(Debug, Args)]
-pub struct Status {
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-    /// Repeat every second until interrupted
-    #[arg(long)]
-    pub watch: bool,
+/// `--dir`, taken and not shown, of commands that have no buffers.
+fn without_buffers() -> Arg {
+    Arg::new("dir").long("dir").value_parser(clap::value_parser!(PathBuf)).global(true).hide(true)
 }
 
 /// `forebay rm`.
 #[derive(Debug, Args)]
 pub struct Rm {
     /// The buffer's token, as `forebay status` lists it
-    pub token: String,
+    #[arg(value_parser = token::typed, add = token::candidates())]
+    pub token: Token,
     /// Unmount it even where programs have files open in it
     #[arg(long)]
     pub force: bool,
@@ -120,39 +115,14 @@ pub struct Rm {
     pub discard: bool,
 }
 
-/// `forebay scrub`.
-#[derive(Debug, Args)]
-pub struct Scrub {
-    /// The buffer's token, as `forebay status` lists it
-    pub token: String,
-    /// Read at most so many bytes a second on each node, as 200MiB (0: no bound) [default: 256MiB of each namespace]
-    #[arg(long, value_name = "SIZE")]
-    pub rate: Option<String>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `forebay fsck`.
-#[derive(Debug, Args)]
-pub struct Fsck {
-    /// The buffer's token, as `forebay status` lists it
-    pub token: String,
-    /// Remove what belongs to no file, and take what lost its checksums as it is
-    #[arg(long)]
-    pub repair: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// `forebay mount`.
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// An empty folder, or one to be made
-    pub path: PathBuf,
+    /// An empty folder, or one to be made; with `--persistent`, a link to be made to where the buffer is mounted
+    #[arg(required_unless_present = "persistent")]
+    pub path: Option<PathBuf>,
     /// How much, as 10GiB
-    #[arg(long, value_name = "SIZE", required_unless_present = "token")]
+    #[arg(long, value_name = "SIZE", required_unless_present_any = ["token", "persistent"])]
     pub capacity: Option<String>,
     /// Split the buffer over N storage processes [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -167,8 +137,13 @@ pub struct Mount {
     #[arg(long)]
     pub mirror: bool,
     /// Mount this kept buffer again instead of a new one
-    #[arg(long, conflicts_with_all = ["capacity", "nodes", "access_mode", "volume", "mirror"])]
-    pub token: Option<String>,
+    #[arg(long, value_parser = token::typed, add = token::candidates(),
+        conflicts_with_all = ["capacity", "nodes", "access_mode", "volume", "mirror"])]
+    pub token: Option<Token>,
+    /// Mount this persistent buffer of a cluster on this node, as a job's
+    #[arg(long, value_name = "NAME", value_parser = token::typed, add = token::candidates(),
+        conflicts_with_all = ["capacity", "nodes", "access_mode", "volume", "mirror", "token", "shared"])]
+    pub persistent: Option<Token>,
     /// Let the buffer be mounted at several places: `mount PATH --token TOKEN` for each further one. Names and pages
     /// are then not kept in memory
     #[arg(long)]
@@ -196,7 +171,7 @@ pub enum Node {
 /// `forebay umount`.
 #[derive(Debug, Args)]
 pub struct Umount {
-    /// Where it is mounted
+    /// Where it is mounted, or the link to that
     pub path: PathBuf,
     /// Unmount even where programs have files open in it
     #[arg(long)]
@@ -271,8 +246,21 @@ mod tests {
         let parsed = Arguments::try_parse_from(words).unwrap();
         assert_eq!(parsed.dir, Some("/b".into()));
         let Command::Run(run) = parsed.command else { panic!("not a run") };
-        assert_eq!(run.nodes, Some(4));
+        assert_eq!(run.job.nodes, Some(4));
         assert_eq!(run.arguments, ["a", "--nodes", "9"]);
+    }
+
+    #[test]
+    fn the_help_of_commands_without_buffers_has_no_state_folder_and_they_take_one() {
+        for words in [&["drain", "start"][..], &["drain", "wait"], &["local", "list"], &["srun"], &["rm"]] {
+            let mut whole = Arguments::command();
+            whole.build();
+            let below = words.iter().fold(&whole, |command, word| command.find_subcommand(word).unwrap());
+            let help = below.clone().render_long_help().to_string();
+            assert_eq!(help.contains("--dir"), words == ["rm"], "{words:?}: {help}");
+        }
+        let parsed = Arguments::try_parse_from(["forebay", "local", "list", "--dir", "/b"]).unwrap();
+        assert_eq!(parsed.dir, Some("/b".into()));
     }
 
     #[test]
@@ -286,7 +274,7 @@ mod tests {
             })
         };
         assert_eq!(resume(&["--resume"]).unwrap(), Some(None));
-        assert_eq!(resume(&["--resume", "3"]).unwrap(), Some(Some("3".into())));
+        assert_eq!(resume(&["--resume", "3"]).unwrap(), Some(Some(Token::literal("3"))));
         assert_eq!(resume(&["job.sh"]).unwrap(), None);
         assert!(resume(&[]).is_err());
         assert!(resume(&["--resume", "3", "job.sh"]).is_err());

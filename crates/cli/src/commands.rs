@@ -1,18 +1,22 @@
 //! The commands, a file each, and what they share: the state folder, its service, the terminal.
 
+mod check;
 mod cluster;
 mod drain;
 pub mod integrity;
 mod local;
 pub mod mount;
 mod node;
+mod persistent;
 mod programs;
+pub mod rekey;
 pub mod rm;
 pub mod run;
 pub mod srun;
 pub mod stage;
 pub mod status;
 pub mod umount;
+pub mod with;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +24,7 @@ use std::time::Duration;
 use model::Token;
 use wire::control::SessionStatus;
 
-use crate::arguments::{self, Command};
+use crate::arguments::{self, Command, Mount};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
@@ -52,8 +56,12 @@ impl Context {
         let folder = disk::state::folder(dir.or_else(env::state_folder)).map_err(|e| {
             Failure::unavailable(daemon::error::chain(&e), "choose another folder with --dir")
         })?;
-        api::endpoint::check_socket_path(&folder.join("control.sock"))
-            .map_err(|e| Failure::usage(daemon::error::chain(&e), "a socket's path is short by nature"))?;
+        api::endpoint::check_state_folder(&folder).map_err(|e| {
+            Failure::usage(
+                daemon::error::chain(&e),
+                "choose a folder with a shorter path, by --dir or FOREBAY_DIR",
+            )
+        })?;
         let interrupts = Interrupts::listen()
             .map_err(|e| Failure::unavailable(format!("listen for signals: {e}"), "look at `ulimit -a`"))?;
         Ok(Context {
@@ -101,36 +109,15 @@ impl Context {
     }
 }
 
-/// The token that the user typed: it becomes part of file names and of requests.
-///
-/// # Errors
-/// It cannot be one.
-pub fn checked_token(token: &str) -> Result<Token, Failure> {
-    let refused = |_| {
-        let message = format!("invalid token `{token}`: a token has {}", Token::SPELLING);
-        Failure::usage(message, "`forebay status` lists the tokens")
-    };
-    token.parse().map_err(refused)
-}
-
 /// Runs a command to the process's exit status, and says why where it failed.
 pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
-    let (json, summarised) = match &command {
-        Command::Run(run) => (run.json, true),
-        Command::Stage(stage) => (stage.json(), true),
-        Command::Status(status) => (status.json, false),
-        Command::Scrub(scrub) => (scrub.json, false),
-        Command::Fsck(fsck) => (fsck.json, false),
-        Command::Node(arguments::Node::Lost { json, .. }) => (*json, false),
-        _ => (false, false),
-    };
+    let (json, summarised) = for_programs(&command);
     let cluster = cluster::is_meant(dir.as_deref());
     let output = Output::new(json, folder_of(&command, cluster, dir.clone()));
-    // Of the others the script, or a list of files, may be wrong.
-    let only_words = matches!(
-        command,
-        Command::Mount(_) | Command::Umount(_) | Command::Rm(_) | Command::Scrub(_) | Command::Fsck(_)
-    );
+    if let Some(remark) = daemon::logging::unknown_level() {
+        output.note(&format!("forebay: note: {remark}"));
+    }
+    let only_words = has_only_words(&command);
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
@@ -139,6 +126,10 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Scrub(arguments) if cluster => integrity::cluster_scrub(arguments, &output),
         Command::Fsck(arguments) if cluster => integrity::cluster_fsck(arguments, &output),
+        Command::Rekey(arguments) if cluster => rekey::cluster_run(arguments, &output),
+        Command::Mount(Mount { persistent: Some(name), path, .. }) if cluster => {
+            persistent::mount(name, path.as_deref(), &output)
+        }
         _ => run_own(command, cluster, &output, dir),
     };
     ended.unwrap_or_else(|failure| {
@@ -151,10 +142,36 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     })
 }
 
+/// Whether only its command line can be wrong: of the others the script, or a list of files, may be.
+fn has_only_words(command: &Command) -> bool {
+    use Command::{Fsck, Mount, Rekey, Rm, Scrub, Umount, With};
+    matches!(command, With(_) | Mount(_) | Umount(_) | Rm(_) | Scrub(_) | Fsck(_) | Rekey(_))
+}
+
+/// Whether the result is for programs, and whether that is a summary also where the command was refused.
+fn for_programs(command: &Command) -> (bool, bool) {
+    match command {
+        Command::Run(run) => (run.job.json, true),
+        Command::With(with) => (with.job.json, true),
+        Command::Stage(stage) => (stage.json(), true),
+        Command::Check(check) => (check.json, false),
+        Command::Status(status) => (status.json, false),
+        Command::Scrub(scrub) => (scrub.json, false),
+        Command::Fsck(fsck) => (fsck.json, false),
+        Command::Rekey(rekey) => (rekey.json, false),
+        Command::Node(arguments::Node::Lost { json, .. }) => (*json, false),
+        _ => (false, false),
+    }
+}
+
 /// The `--dir` that commands must have which we advise: they find the buffer where it is.
 fn folder_of(command: &Command, cluster: bool, dir: Option<PathBuf>) -> Option<PathBuf> {
-    use Command::{Fsck, Node, Rm, Scrub, Stage, Status};
-    let is_of_either = matches!(command, Status(_) | Rm(_) | Stage(_) | Scrub(_) | Fsck(_) | Node(_));
+    use Command::{Check, Fsck, Node, Rekey, Rm, Scrub, Stage, Status};
+    let is_of_either = match command {
+        Check(_) | Status(_) | Rm(_) | Stage(_) | Scrub(_) | Fsck(_) | Rekey(_) | Node(_) => true,
+        Command::Mount(mount) => mount.persistent.is_some(),
+        _ => false,
+    };
     if cluster && !is_of_either { disk::state::folder(None).ok() } else { dir }
 }
 
@@ -166,7 +183,9 @@ fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf
     use arguments::Stage::Retry;
     // These see to interrupts by themselves, and calls of a cluster's control block: the signal ends them.
     let cleans_up = match &command {
-        Command::Run(_) => true,
+        Command::Run(_) | Command::With(_) => true,
+        // Of a cluster's, too.
+        Command::Check(_) => cluster,
         Command::Stage(stage) => cluster || matches!(stage, Retry(retry) if retry.path.is_none()),
         _ => false,
     };
@@ -204,14 +223,17 @@ async fn run_async(
     dir: Option<PathBuf>,
 ) -> Result<u8, Failure> {
     match command {
-        Command::Run(arguments) => run::run(arguments, output, dir).await,
+        Command::Run(arguments) => run::run(*arguments, output, dir).await,
+        Command::With(arguments) => with::run(*arguments, output, dir).await,
+        Command::Check(arguments) => check::run(&arguments, cluster, output, dir).await,
         Command::Status(arguments) => status::run(&arguments, output, dir).await,
         Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
         Command::Scrub(arguments) => integrity::scrub(&arguments, output, dir).await,
         Command::Fsck(arguments) => integrity::fsck(&arguments, output, dir).await,
+        Command::Rekey(arguments) => rekey::run(&arguments, output, dir).await,
         Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
         Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
-        Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
+        Command::Umount(arguments) => umount::run(&arguments, cluster, output, dir).await,
         Command::Node(command) => node::run(&command, output, dir).await,
         Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) | Command::Local(_) => {
             Ok(ExitCode::Bug.number())

@@ -5,6 +5,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use model::file_pattern::Values;
+
+/// Where programs are looked for where nobody says it.
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// Where a node service listens that is not told another folder.
 pub const NODE_SOCKET: &str = "/var/lib/forebay/node/node.sock";
 
@@ -14,9 +19,18 @@ pub fn state_folder() -> Option<PathBuf> {
 }
 
 /// `FOREBAY_TOKEN`, or in a job of Slurm `SLURM_JOB_ID`: the session of the job that this process belongs to.
-pub fn job_token() -> Option<String> {
-    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+/// Which of them has it comes with it.
+pub fn job_token() -> Option<(&'static str, String)> {
+    let set = |name| {
+        let value = std::env::var(name).ok().filter(|value: &String| !value.is_empty())?;
+        Some((name, value))
+    };
     set("FOREBAY_TOKEN").or_else(|| set("SLURM_JOB_ID"))
+}
+
+/// `FOREBAY_DIR` and `FOREBAY_TOKEN`: the job of a `forebay run` that this process belongs to.
+pub fn own_job() -> Option<(PathBuf, String)> {
+    state_folder().zip(std::env::var("FOREBAY_TOKEN").ok())
 }
 
 /// `FOREBAY_NODE_SOCKET`: where the node service of this host listens.
@@ -27,7 +41,31 @@ pub fn node_socket() -> PathBuf {
 
 /// `PATH`: where programs are looked for; the job gets it with a folder of ours in front.
 pub fn search_path() -> OsString {
-    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+    std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
+}
+
+/// Every variable that we have.
+pub fn all() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+/// `SLURM_EXPORT_ENV`: what steps are passed where they do not say it.
+pub fn export() -> Option<String> {
+    std::env::var("SLURM_EXPORT_ENV").ok()
+}
+
+/// What the symbols in names of files stand for in the job that we run in; without its step.
+pub fn pattern_values() -> Values {
+    let text = |name: &str| std::env::var(name).unwrap_or_default();
+    Values {
+        job_id: text("SLURM_JOB_ID"),
+        array_job_id: std::env::var("SLURM_ARRAY_JOB_ID").ok(),
+        array_task_id: number("SLURM_ARRAY_TASK_ID"),
+        host: text("SLURMD_NODENAME"),
+        user: text("SLURM_JOB_USER"),
+        job_name: text("SLURM_JOB_NAME"),
+        ..Values::default()
+    }
 }
 
 /// `SLURM_NTASKS`: the number of ranks of an `srun` without `-n`.
@@ -43,10 +81,11 @@ pub fn launched_rank() -> Option<u32> {
 
 /// The first executable file of this name in `PATH`.
 pub fn program(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&search_path()).map(|folder| folder.join(name)).find(|path| executable(path))
+    std::env::split_paths(&search_path()).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-fn executable(path: &Path) -> bool {
+/// Whether we may start this file.
+pub fn is_program(path: &Path) -> bool {
     disk::is_file(path).unwrap_or(false) && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 

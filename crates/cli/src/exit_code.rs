@@ -11,9 +11,11 @@ use wire::control::{ApiError, Blame, ErrorCode};
 
 /// What a refusal that is the user's fault is about, by its code, where that is not the script or something that it
 /// asks for: what was named is not there, or may not be read.
-const NOTHING_TO_READ: [ErrorCode; 4] = [
+const NOTHING_TO_READ: [ErrorCode; 5] = [
     ErrorCode::SourceUnreadable,
     ErrorCode::NoSuchSession,
+    // It is there, for others.
+    ErrorCode::NotAllowed,
     ErrorCode::StageSource,
     ErrorCode::StageSourceRemoved,
 ];

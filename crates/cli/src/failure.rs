@@ -20,11 +20,21 @@ pub enum Failure {
         /// One line: what to do next.
         advice: String,
     },
-    /// The script has errors.
+    /// The script has errors, or the options that add to it.
     #[error("{}", lines.join("\n"))]
-    Script {
-        /// `SCRIPT: line 3, column 12: …`, one for each.
+    Lines {
+        /// The process's exit status.
+        exit: ExitCode,
+        /// `SCRIPT: line 3, column 12: …` or `forebay: --in a:b: …`, one for each.
         lines: Vec<String>,
+    },
+    /// The script is one for `sbatch` alone.
+    #[error("{message}; {advice}")]
+    ForSbatch {
+        /// One line: why `forebay run` does not take it.
+        message: String,
+        /// One line: what to do next.
+        advice: &'static str,
     },
     /// The control service refused.
     #[error(transparent)]
@@ -92,18 +102,23 @@ impl Failure {
     /// The process's exit status.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::Refused { exit, .. } => *exit,
-            Failure::Script { .. } => ExitCode::Script,
+            Failure::Refused { exit, .. } | Failure::Lines { exit, .. } => *exit,
+            Failure::ForSbatch { .. } => ExitCode::Script,
             Failure::Api(error) => ExitCode::of_refusal(error),
             Failure::Unreachable { .. } => ExitCode::Unavailable,
             Failure::Garbled(_) => ExitCode::Bug,
         }
     }
 
+    /// Whether `sbatch` takes such a script.
+    pub fn is_for_sbatch(&self) -> bool {
+        matches!(self, Failure::ForSbatch { .. })
+    }
+
     /// What standard error shows: lines that name the script stand alone, others begin with `forebay: `.
     pub fn shown(&self) -> String {
         match self {
-            Failure::Script { .. } => self.to_string(),
+            Failure::Lines { .. } => self.to_string(),
             _ => format!("forebay: {self}"),
         }
     }
@@ -124,7 +139,8 @@ impl Failure {
                 message: message.clone(),
                 advice: advice.clone(),
             },
-            Failure::Script { .. } => whole(ErrorCode::BadScript, Blame::User, "correct the script"),
+            Failure::ForSbatch { advice, .. } => whole(ErrorCode::BadScript, Blame::User, advice),
+            Failure::Lines { .. } => whole(ErrorCode::BadScript, Blame::User, "correct the script"),
             Failure::Unreachable { .. } => whole(ErrorCode::Unreachable, Blame::Site, "repeat the command"),
             Failure::Garbled(_) => whole(ErrorCode::Garbled, Blame::Forebay, "install one release"),
         }

@@ -4,7 +4,7 @@ use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState
 use model::{InstanceId, NodeName, Token};
 use wire::control::{
     ApiError, Blame, CLI, ErrorCode, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side,
-    StageNotes, StageProgress, StageStatus, VolumeKind,
+    StageProgress, StageStatus,
 };
 
 /// A stage-in that is complete.
@@ -28,9 +28,7 @@ pub fn stage_in() -> StageStatus {
             ..StageProgress::default()
         },
         elapsed_ms: 2_000,
-        failures: vec![],
-        error: None,
-        notes: StageNotes::default(),
+        ..StageStatus::default()
     }
 }
 
@@ -116,17 +114,10 @@ fn instance() -> InstanceStatus {
         capacity_bytes: 1 << 30,
         used_bytes: 41 << 20,
         nodes: vec![NodeName::literal("n0")],
-        volume: VolumeKind::Directory,
         access_modes: vec![AccessMode::Striped],
         pool: "local".into(),
         intact: Some(true),
-        unserved: vec![],
-        copies: vec![],
-        redundancy: model::phase::Redundancy::None,
         allocated_bytes: 1 << 30,
-        mirrors: vec![],
-        damaged: vec![],
-        lost_writes: vec![],
-        given_up: vec![],
+        ..InstanceStatus::default()
     }
 }

@@ -1,18 +1,19 @@
 //! The job's script as a process: its environment, its process group, its end.
 
-use std::ffi::OsString;
-use std::io::IsTerminal;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+mod environment;
+pub mod streams;
 
+use std::ffi::OsString;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use model::sbatch;
 use tokio::process::{Child, Command};
 use wire::control::Paths;
 
 use crate::failure::Failure;
+use crate::interpreter::Interpreter;
 use crate::run_record::{Records, RunRecord};
-use crate::script::Interpreter;
-use crate::{env, identity};
 
 /// Starts the script of `record` in a process group of its own.
 ///
@@ -20,34 +21,38 @@ use crate::{env, identity};
 /// Its interpreter is not there, or the machine refuses.
 pub fn start(record: &RunRecord, paths: &Paths, records: &Records) -> Result<Child, Failure> {
     let script = &record.script;
-    let interpreter = Interpreter::of(&script.path, &script.text)?;
-    let text = text_to_run(record, records)?;
+    let words = words(record, records)?;
     let programs = programs_folder(records)?;
-    let mut command = Command::new(&interpreter.program);
-    command
-        .args(&interpreter.argument)
-        .arg(text)
-        .args(&record.arguments)
-        .current_dir(&script.workdir)
-        .envs(environment(record, paths, records.folder(), &programs))
-        .process_group(0);
-    if std::io::stdin().is_terminal() {
-        // A terminal stops a process outside its foreground group that reads from it: the job would hang. Slurm's
-        // batch jobs have no terminal to read from either.
-        command.stdin(Stdio::null());
-    }
+    let sbatch = sbatch::parse(&script.text);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).current_dir(&script.workdir).process_group(0);
+    environment::pass_on(&mut command, sbatch.export.as_ref());
+    command.envs(environment::variables(record, &sbatch, paths, records.folder(), &programs));
+    streams::give(&mut command, record, &sbatch.streams)?;
     command.spawn().map_err(|e| {
         Failure::script(
-            format!("start {} for {}: {e}", interpreter.program, script.path.display()),
+            format!("start {} for {}: {e}", words[0].display(), script.path.display()),
             "correct the script's first line or its working folder",
         )
     })
 }
 
+/// What is started: a command as it was typed, or the script's interpreter, the script and its arguments.
+fn words(record: &RunRecord, records: &Records) -> Result<Vec<OsString>, Failure> {
+    let arguments = record.arguments.iter().map(OsString::from);
+    if record.is_command {
+        return Ok(arguments.collect());
+    }
+    let interpreter = Interpreter::of(&record.script.path, &record.script.text)?;
+    let text = text_to_run(record, records)?;
+    let first = [OsString::from(interpreter.program)].into_iter();
+    Ok(first.chain(interpreter.argument.map(OsString::from)).chain([text.into()]).chain(arguments).collect())
+}
+
 /// The original, so that `$0` means what it says, unless it was changed since: then a copy of what was submitted.
 fn text_to_run(record: &RunRecord, records: &Records) -> Result<PathBuf, Failure> {
     let script = &record.script;
-    if std::fs::read(&script.path).is_ok_and(|now| now == script.text.as_bytes()) {
+    if record.script_is_unchanged() {
         return Ok(script.path.clone());
     }
     let copy = records.folder().join(format!("{}.script", record.token));
@@ -72,85 +77,20 @@ fn programs_folder(records: &Records) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// What the job finds in its environment beyond ours.
-fn environment(
-    record: &RunRecord,
-    paths: &Paths,
-    records_folder: &Path,
-    programs: &Path,
-) -> Vec<(String, OsString)> {
-    let tasks = record.ntasks.unwrap_or(1).to_string();
-    let state_folder = records_folder.parent().unwrap_or(records_folder);
-    let mut search_path = programs.as_os_str().to_owned();
-    search_path.push(":");
-    search_path.push(env::search_path());
-    let mut variables: Vec<(String, OsString)> =
-        paths.variables.iter().map(|(name, value)| (name.clone(), value.into())).collect();
-    let mut add = |name: &str, value: OsString| variables.push((name.to_owned(), value));
-    add("SLURM_JOB_ID", record.token.as_str().into());
-    add("SLURM_JOBID", record.token.as_str().into());
-    add("SLURM_JOB_NAME", record.script.job_name.clone().into());
-    add("SLURM_JOB_USER", record.script.user.clone().into());
-    add("SLURM_JOB_UID", identity::owner().uid.to_string().into());
-    add("SLURM_SUBMIT_DIR", record.submit_folder.clone().into());
-    add("SLURM_NTASKS", tasks.clone().into());
-    add("SLURM_NPROCS", tasks.into());
-    add("SLURM_NNODES", "1".into());
-    add("SLURM_JOB_NUM_NODES", "1".into());
-    // These two mark the job's processes for `Group::alive`, and let `forebay status` in the script find its own
-    // buffer.
-    add("FOREBAY_DIR", state_folder.into());
-    add("FOREBAY_TOKEN", record.token.as_str().into());
-    add("PATH", search_path);
-    // Open MPI takes a SLURM_JOB_ID for a real allocation and looks for the rest of Slurm: keep it from that.
-    for framework in ["OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"] {
-        add(framework, "^slurm".into());
-    }
-    variables
-}
-
 #[cfg(test)]
 mod tests {
     use model::Token;
 
     use super::*;
     use crate::fixtures;
-    use std::collections::HashMap;
-
-    fn record() -> RunRecord {
-        RunRecord::new(Token::literal("7"), fixtures::session().script, "/home/u".into())
-    }
-
-    #[test]
-    fn the_job_sees_a_slurm_job_and_its_buffer() {
-        let mut record = record();
-        record.ntasks = Some(4);
-        let paths =
-            Paths { variables: [("DW_JOB_STRIPED".to_owned(), "/b/mnt/7/striped/".to_owned())].into() };
-        let seen: HashMap<String, OsString> =
-            environment(&record, &paths, Path::new("/b/run"), Path::new("/b/run/bin")).into_iter().collect();
-        let value = |name: &str| seen[name].to_str().unwrap().to_owned();
-        assert_eq!(value("DW_JOB_STRIPED"), "/b/mnt/7/striped/");
-        assert_eq!(value("SLURM_JOB_ID"), "7");
-        assert_eq!(value("SLURM_JOB_NAME"), "stars");
-        assert_eq!(value("SLURM_NTASKS"), "4");
-        assert_eq!(value("SLURM_SUBMIT_DIR"), "/home/u");
-        assert!(value("PATH").starts_with("/b/run/bin:"));
-        for mark in record.marks(Path::new("/b")) {
-            let (name, expected) = mark.split_once('=').unwrap();
-            assert_eq!(value(name), expected);
-        }
-        // Either of these makes MPI launchers ask the Slurm that is not there.
-        assert!(!seen.contains_key("SLURM_NODELIST") && !seen.contains_key("SLURM_JOB_NODELIST"));
-        assert!(!seen.contains_key("SLURM_STEP_ID") && !seen.contains_key("SLURM_STEPID"));
-    }
 
     #[test]
     fn a_script_that_was_changed_since_runs_as_it_was_submitted() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(folder.path()).unwrap();
         let path = folder.path().join("job.sh");
-        let mut record = record();
+        let script = fixtures::session().script;
+        let mut record = RunRecord::new(Token::literal("7"), script, "/home/u".into());
         record.script.path = path.clone();
         std::fs::write(&path, &record.script.text).unwrap();
         assert_eq!(text_to_run(&record, &records).unwrap(), path);

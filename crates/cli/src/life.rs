@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::process::{Group, TERMINATION};
 use crate::run_record::{Job, Records, RunLock, RunRecord};
 use crate::session::{Session, Staged};
-use crate::{identity, job};
+use crate::{identity, job, retries};
 
 /// A mount that died is noticed by its node, and by control, within this time: both look twice a second.
 const MOUNT_NEWS: Duration = Duration::from_millis(1_200);
@@ -150,7 +150,7 @@ impl<'a> Life<'a> {
             return self.stop_before_job().await.map(Some);
         }
         if phase < Phase::StagedIn {
-            match self.session.stage(Direction::In).await? {
+            match self.session.stage_in().await? {
                 Staged::Complete => {}
                 Staged::Failed(error) => {
                     self.remember().await?;
@@ -170,7 +170,7 @@ impl<'a> Life<'a> {
     async fn set_up(&mut self) -> Result<(), Failure> {
         let request = Setup {
             owner: identity::owner(),
-            script: self.record.script.clone(),
+            script: self.record.submitted(),
             fragments: self.record.fragments,
             volume: self.record.volume,
             caller: CLI.to_owned(),
@@ -299,11 +299,11 @@ impl<'a> Life<'a> {
         let staged = if self.session.interrupts.requested() {
             Staged::Cancelled
         } else {
-            self.session.stage(Direction::Out).await?
+            self.session.stage_out(self.record.job.data_out()).await?
         };
         let (why, ending) = match staged {
             Staged::Complete => return Ok(None),
-            Staged::Failed(error) => ("its stage-out is not complete", Ending::StageOutFailed(error)),
+            Staged::Failed(error) => (retries::NOT_OUT, Ending::StageOutFailed(error)),
             Staged::Cancelled => ("its stage-out was cancelled", Ending::Cancelled),
         };
         self.remember().await?;

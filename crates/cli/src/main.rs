@@ -9,19 +9,24 @@
 mod advised;
 mod arguments;
 mod commands;
+mod completion;
+mod directives;
 mod env;
 mod exit_code;
 mod failure;
 #[cfg(test)]
 mod fixtures;
 mod identity;
+mod interpreter;
 mod interrupts;
 mod job;
+mod kept_in;
 mod life;
 mod output;
 mod preflight;
 mod process;
 mod progress;
+mod redirection;
 mod render;
 mod retries;
 mod run_record;
@@ -33,13 +38,16 @@ mod summary;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::arguments::{Arguments, Command};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 
 fn main() {
+    // Answers and ends where a shell asks.
+    CompleteEnv::with_factory(Arguments::command).complete();
     let words: Vec<OsString> = std::env::args_os().collect();
     let called = words.first().map(Path::new).and_then(Path::file_name);
     let status = if called.is_some_and(|name| name == "srun") {

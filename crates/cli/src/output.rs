@@ -1,7 +1,7 @@
 //! Where words go: results to standard output, everything said on the way to standard error, so that a job's own output
 //! stays clean and `--json` leaves nothing but its object on the last line.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use indicatif::MultiProgress;
 use crate::render;
 
 /// What works on the buffers of a state folder.
-const OF_A_FOLDER: [&str; 9] = ["run", "status", "rm", "scrub", "fsck", "stage", "mount", "umount", "node"];
+const OF_A_FOLDER: [&str; 12] =
+    ["run", "with", "check", "status", "rm", "scrub", "fsck", "rekey", "stage", "mount", "umount", "node"];
 
 fn is_of_a_folder(command: &str) -> bool {
     let verb = command.split(' ').next().unwrap_or_default();
@@ -78,9 +79,23 @@ impl Output {
         self.bars.suspend(|| self.heard(writeln!(io::stdout(), "{text}")));
     }
 
+    /// What takes the place of what it was before: on a terminal there, else below it, after an empty line.
+    pub fn redraw(&self, text: &str) {
+        if !io::stdout().is_terminal() {
+            return self.say(&format!("{text}\n"));
+        }
+        // From the top, each line to its end, and what was below: a screen that is cleared first would flicker.
+        let lines = shown(&self.advised(text)).replace('\n', "\x1b[K\n");
+        self.bars.suspend(|| {
+            let written = write!(io::stdout(), "\x1b[H{lines}\x1b[K\n\x1b[J");
+            self.heard(written.and_then(|()| io::stdout().flush()));
+        });
+    }
+
     /// A result for programs: one line on standard output.
     pub fn object(&self, value: &impl serde::Serialize) {
         let line = serde_json::to_string(value).expect("our own types have only string keys");
+        let line = wire::without_numbers(&line);
         self.bars.suspend(|| self.heard(writeln!(io::stdout(), "{line}")));
     }
 
@@ -105,6 +120,7 @@ impl Output {
 
 /// Lines for a terminal, which obeys none of what names of files may have in them.
 fn shown(text: &str) -> String {
+    let text = wire::without_numbers(text);
     text.split('\n').map(render::on_one_line).collect::<Vec<String>>().join("\n")
 }
 

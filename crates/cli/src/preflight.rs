@@ -4,6 +4,7 @@
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 
+use crate::arguments::Volume;
 use crate::failure::Failure;
 use crate::{env, identity};
 
@@ -17,6 +18,24 @@ pub fn can_mount() -> Result<(), Failure> {
     let root = identity::is_root();
     let opened = OpenOptions::new().read(true).write(true).open(DEVICE).map(drop);
     judge(opened, root, root || env::program("fusermount3").is_some())
+}
+
+/// Whether a volume of this kind can be made; an image needs a loop device and a mount of XFS.
+///
+/// # Errors
+/// This user is not root.
+pub fn can_make(volume: Option<Volume>) -> Result<(), Failure> {
+    judge_volume(volume, identity::is_root())
+}
+
+fn judge_volume(volume: Option<Volume>, root: bool) -> Result<(), Failure> {
+    match volume {
+        Some(Volume::Image) if !root => Err(Failure::unavailable(
+            "only root can make an image (`--volume image`): it is mounted on a loop device",
+            "leave the option out, or write --volume directory",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn judge(opened: std::io::Result<()>, root: bool, helper: bool) -> Result<(), Failure> {
@@ -46,6 +65,14 @@ mod tests {
 
     fn advice(opened: std::io::Result<()>, root: bool, helper: bool) -> String {
         judge(opened, root, helper).expect_err("something is missing").to_string()
+    }
+
+    #[test]
+    fn an_image_is_for_root_alone() {
+        let refused = judge_volume(Some(Volume::Image), false).unwrap_err().to_string();
+        assert!(refused.contains("only root") && !refused.contains("mkfs"), "{refused}");
+        judge_volume(Some(Volume::Image), true).unwrap();
+        judge_volume(None, false).unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use model::phase::{Direction, StageState};
-use wire::control::{StageProgress, StageStatus};
+use wire::control::{ErrorCode, StageProgress, StageStatus};
 
 use crate::output::Output;
 use crate::render;
@@ -114,6 +114,7 @@ pub fn describe_end(stage: &StageStatus) -> String {
     }
     match stage.state {
         StageState::Complete => line += ", verified",
+        StageState::Failed if is_cancelled(stage) => line += ", cancelled",
         StageState::Failed => {
             line += ", FAILED";
             let left = not_copied(stage);
@@ -124,6 +125,11 @@ pub fn describe_end(stage: &StageStatus) -> String {
         state => line += &format!(", {}", state.word()),
     }
     line
+}
+
+/// Whether its user stopped it: then nothing is wrong with it.
+fn is_cancelled(stage: &StageStatus) -> bool {
+    stage.error.as_ref().is_some_and(|error| error.code == ErrorCode::Cancelled)
 }
 
 /// Entries that are not at the destination, as far as is known.

@@ -8,6 +8,9 @@ use wire::control::StageStatus;
 use crate::output::Output;
 use crate::render;
 
+/// Why a buffer is kept whose stage-out failed.
+pub const NOT_OUT: &str = "its stage-out is not complete";
+
 /// Why a stage failed, with what to do about that; `None` where it did not.
 pub fn why(stage: &StageStatus) -> Option<String> {
     let whole = stage.error.as_ref().map(ToString::to_string);

@@ -7,19 +7,25 @@
 //! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that
 //! cannot be read or understood is an error, never "there is none".
 
+mod decode;
 mod session;
+mod steps;
 
 use std::path::{Path, PathBuf};
 
 use daemon::lock::{FolderLock, LockError};
 use disk::Room;
-use model::Token;
+use disk::format::{FormatError, UPGRADE};
+use model::{Token, symbols};
 use serde::{Deserialize, Serialize};
-use wire::control::{Script, VolumeKind};
+use wire::control::{DataOut, Script, VolumeKind};
 
+use crate::directives::Added;
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
 use crate::process::Group;
+
+pub use self::steps::next_step;
 
 /// The format's version.
 const SCHEMA: u32 = 1;
@@ -44,6 +50,24 @@ pub enum Job {
     },
 }
 
+impl Job {
+    /// What control is told of it when its output is staged out.
+    pub fn data_out(&self) -> DataOut {
+        DataOut { job_failed: matches!(self, Job::Ended { exit, .. } if !exit.succeeded()) }
+    }
+}
+
+/// One task of an array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayTask {
+    /// The session of its first task: `SLURM_ARRAY_JOB_ID`.
+    pub job_id: Token,
+    /// `SLURM_ARRAY_TASK_ID`.
+    pub task: u32,
+    /// All of the array, as `--array` takes it.
+    pub list: String,
+}
+
 /// A script that `forebay run` runs. On disk as JSON; our own file, read only by us.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -59,12 +83,19 @@ pub struct RunRecord {
     pub forebay_pid: u32,
     /// The script as it was when it was submitted. (A wire type on disk: this file is for our own restart only.)
     pub script: Script,
+    /// What options add to its directives.
+    #[serde(default)]
+    pub added: Added,
+    /// There is no script: `arguments` are a command, and `script` says where its program is.
+    #[serde(default)]
+    pub is_command: bool,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// `SLURM_SUBMIT_DIR`.
     pub submit_folder: PathBuf,
-    /// `#SBATCH --ntasks`.
-    pub ntasks: Option<u32>,
+    /// Which task of an array it is, if any.
+    #[serde(default)]
+    pub array_task: Option<ArrayTask>,
     /// `--nodes`.
     pub fragments: Option<u32>,
     /// `--volume`.
@@ -86,15 +117,27 @@ impl RunRecord {
             session_created_unix: None,
             forebay_pid: std::process::id(),
             script,
+            added: Added::default(),
+            is_command: false,
             arguments: Vec::new(),
             submit_folder,
-            ntasks: None,
+            array_task: None,
             fragments: None,
             volume: None,
             keep: false,
             job: Job::NotStarted,
             releasing: false,
         }
+    }
+
+    /// The script as control is told of it.
+    pub fn submitted(&self) -> Script {
+        let text = self.added.to(&self.script.text);
+        let mut script = Script { text, ..self.script.clone() };
+        if let Some(array) = &self.array_task {
+            script.text = symbols::for_array_task(&script.text, array.job_id.as_str(), array.task);
+        }
+        script
     }
 
     /// `NAME=VALUE` marks in the environment of every process of the job.
@@ -148,15 +191,14 @@ impl Records {
     /// `Busy` at once where a living `forebay` has it.
     pub fn lock(&self, token: &Token) -> Result<RunLock, Failure> {
         let path = self.folder.join(format!("{token}.lock"));
-        match self.exclusive(&path) {
-            Ok(lock) => Ok(RunLock { _lock: lock }),
-            Err(LockError::Held { holder, .. }) => Err(Failure::Refused {
+        self.exclusive(&path).map(|lock| RunLock { _lock: lock }).map_err(|error| match error {
+            LockError::Io { source, .. } => Failure::local("lock", &path, &source),
+            LockError::Held { holder, .. } | LockError::Survives { holder, .. } => Failure::Refused {
                 exit: ExitCode::Busy,
                 message: format!("session {token} is still being run by process {holder}"),
                 advice: format!("wait for it, or end it with `kill {holder}`, then repeat the command"),
-            }),
-            Err(LockError::Io { source, .. }) => Err(Failure::local("lock", &path, &source)),
-        }
+            },
+        })
     }
 
     /// The lock, also where the disk is full and it was never held before.
@@ -189,19 +231,18 @@ impl Records {
         let path = self.record_path(token);
         let text = disk::read(&path).map_err(|e| Failure::local("read", &path, &e))?;
         let Some(text) = text else { return Ok(None) };
-        let record: Result<RunRecord, _> = serde_json::from_slice(&text);
-        match record {
-            Ok(record) if record.schema == SCHEMA => Ok(Some(record)),
-            Ok(record) => Err(Self::not_understood(&path, &format!("its schema is {}", record.schema))),
-            Err(error) => Err(Self::not_understood(&path, &error.to_string())),
-        }
+        decode::decode(&text).map(Some).map_err(|error| Self::not_understood(&path, &error))
     }
 
-    fn not_understood(path: &Path, why: &str) -> Failure {
+    fn not_understood(path: &Path, error: &FormatError) -> Failure {
+        let first = match error {
+            FormatError::Newer { .. } => UPGRADE,
+            _ => "put the file back as it was",
+        };
         Failure::unavailable(
-            format!("understand {}, what an interrupted run was at: {why}", path.display()),
+            format!("understand {}, what an interrupted run was at: {error}", path.display()),
             format!(
-                "use the release of Forebay that ran it; or give the run up with `rm {path}`: its buffer is kept until \
+                "{first}; or give the run up with `rm {path}`: its buffer is kept until \
                  `forebay rm {token}`",
                 token = path.file_stem().unwrap_or_default().to_string_lossy(),
                 path = path.display()
@@ -222,7 +263,7 @@ impl Records {
 
     /// Forgets a session that is no more.
     pub fn remove(&self, lock: RunLock, token: &Token) {
-        for kind in ["json", "new", "script", "lock"] {
+        for kind in ["json", "new", "script", "steps", "lock"] {
             // What stays behind says nothing wrong: the session that it names is torn down.
             let _ = std::fs::remove_file(self.folder.join(format!("{token}.{kind}")));
         }

@@ -1,33 +1,116 @@
 //! Reads a batch script and checks it here, before anything is started for it.
 
+mod options;
+
 use std::path::{Path, PathBuf};
 
-use model::directive;
-use model::sbatch::{self, Sbatch};
+use model::directive::{self, Directive};
+use model::sbatch::{self, Array};
 use model::symbols::Symbols;
 use wire::control::Script;
 
+use crate::arguments::{Buffer, Run};
+use crate::directives::Added;
+use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::identity;
+use crate::interpreter::Interpreter;
 
 /// A script that may be submitted.
 #[derive(Debug)]
 pub struct Submission {
     /// What the services need to know of it.
     pub script: Script,
+    /// What options add to its directives.
+    pub added: Added,
+    /// What its stages copy from and to, outside the buffer.
+    pub data: Vec<PathBuf>,
+    /// It is no script, but the program of a command.
+    pub is_command: bool,
     /// The folder that it was submitted in; absolute.
     pub submit_folder: PathBuf,
-    /// `#SBATCH --ntasks`.
-    pub ntasks: Option<u32>,
+    /// `--array`, or `#SBATCH --array`.
+    pub array: Option<Array>,
     /// Names of the `#SBATCH` options that mean nothing here.
     pub ignored: Vec<String>,
 }
 
-/// Reads and checks `path`. Relative names start in `folder`, which is absolute.
+impl Submission {
+    /// A command of the program `program` in the folder `folder`, with a buffer that `buffer` describes.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub fn of_command(program: PathBuf, folder: &Path, buffer: &Buffer) -> Result<Submission, Failure> {
+        let script = Script {
+            text: "#!/bin/sh\n".into(),
+            workdir: folder.into(),
+            job_name: file_name(&program),
+            user: identity::user_name(),
+            path: folder.join(program),
+        };
+        let added = Added::of(buffer, folder)?;
+        let (directives, wrong) = check_directives(&script, &added);
+        if let Some(failure) = wrong {
+            return Err(failure);
+        }
+        let data = data(&directives);
+        let submit_folder = folder.into();
+        Ok(Submission {
+            script,
+            added,
+            data,
+            is_command: true,
+            submit_folder,
+            array: None,
+            ignored: Vec::new(),
+        })
+    }
+
+    /// The script with what options add to it.
+    pub fn whole(&self) -> Script {
+        Script { text: self.added.to(&self.script.text), ..self.script.clone() }
+    }
+}
+
+/// The folder that we were started in.
 ///
 /// # Errors
-/// It is not there, is not a batch script, or its directives are wrong or missing.
-pub fn read(path: &Path, folder: &Path) -> Result<Submission, Failure> {
+/// It is not there any more.
+pub fn current_folder() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|e| {
+        Failure::no_input(format!("find the current folder: {e}"), "change to a folder that exists")
+    })
+}
+
+/// Reads and checks `path`. Relative names start in `folder`, which is absolute. Options count before what the script
+/// says.
+///
+/// # Errors
+/// It is not there, is not a batch script, or its options or directives are wrong or missing.
+pub fn read(path: &Path, folder: &Path, options: &Run) -> Result<Submission, Failure> {
+    let examined = examine(path, folder, options)?;
+    match examined.failures.into_iter().next() {
+        Some(failure) => Err(failure),
+        None => Ok(examined.submission),
+    }
+}
+
+/// What a script says, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Examined {
+    /// The script, which may be submitted if nothing is wrong.
+    pub submission: Submission,
+    /// Those of its directives that are well written.
+    pub directives: directive::Script,
+    /// What is wrong.
+    pub failures: Vec<Failure>,
+}
+
+/// As [`read`], to the end of the script.
+///
+/// # Errors
+/// It cannot be read, or is no text.
+pub fn examine(path: &Path, folder: &Path, options: &Run) -> Result<Examined, Failure> {
     let path = folder.join(path);
     let bytes = std::fs::read(&path).map_err(|e| {
         Failure::no_input(
@@ -36,48 +119,32 @@ pub fn read(path: &Path, folder: &Path) -> Result<Submission, Failure> {
         )
     })?;
     let text = text(&path, bytes)?;
-    Interpreter::of(&path, &text)?;
     let sbatch = sbatch::parse(&text);
-    refuse_requests_outside_directives(&path, &sbatch)?;
+    let mut failures: Vec<Failure> = [
+        Interpreter::of(&path, &text).err(),
+        options::refuse_wrong(&path, &sbatch).err(),
+        options::refuse_requests(&path, &sbatch).err(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let script = Script {
-        workdir: working_folder(&sbatch, folder)?,
+        workdir: options::working_folder(&sbatch, folder).unwrap_or_else(|failure| {
+            failures.push(failure);
+            folder.into()
+        }),
         job_name: sbatch.job_name.unwrap_or_else(|| file_name(&path)),
         user: identity::user_name(),
         text,
         path,
     };
-    check_directives(&script)?;
-    Ok(Submission { script, submit_folder: folder.into(), ntasks: sbatch.ntasks, ignored: sbatch.ignored })
-}
-
-/// What runs a script: its `#!` line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interpreter {
-    /// The program.
-    pub program: String,
-    /// Its argument: the kernel gives the rest of the line as one (execve(2)).
-    pub argument: Option<String>,
-}
-
-impl Interpreter {
-    /// Reads the first line of the script `path`.
-    ///
-    /// # Errors
-    /// There is no `#!` line; `sbatch` refuses such scripts too.
-    pub fn of(path: &Path, text: &str) -> Result<Interpreter, Failure> {
-        let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).map(str::trim);
-        let Some(line) = line.filter(|line| !line.is_empty()) else {
-            return Err(Failure::script(
-                format!("{}: line 1, column 1: this is not a batch script", path.display()),
-                "begin it with `#!` and the path of an interpreter, as #!/bin/bash",
-            ));
-        };
-        let (program, argument) = match line.split_once([' ', '\t']) {
-            Some((program, argument)) => (program, Some(argument.trim().to_owned())),
-            None => (line, None),
-        };
-        Ok(Interpreter { program: program.to_owned(), argument })
-    }
+    let added = Added::of(&options.job.buffer, folder)?;
+    let (directives, wrong) = check_directives(&script, &added);
+    failures.extend(wrong);
+    let array = options.array.clone().or(sbatch.array);
+    let (submit_folder, ignored, data) = (folder.into(), sbatch.ignored, data(&directives));
+    let submission = Submission { script, added, data, is_command: false, submit_folder, array, ignored };
+    Ok(Examined { submission, directives, failures })
 }
 
 fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
@@ -98,30 +165,17 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn refuse_requests_outside_directives(path: &Path, sbatch: &Sbatch) -> Result<(), Failure> {
-    match sbatch.burst_buffer.first() {
-        None => Ok(()),
-        Some(option) => Err(Failure::script(
-            format!("{}: the #SBATCH option {option} is not yet understood", path.display()),
-            "write what it asks for as #DW lines",
-        )),
-    }
+/// The places of the stages on the file system.
+fn data(directives: &directive::Script) -> Vec<PathBuf> {
+    let stages = directives.directives.iter().filter_map(|located| match &located.directive {
+        Directive::StageIn(stage) | Directive::StageOut(stage) => Some(PathBuf::from(&stage.pfs)),
+        _ => None,
+    });
+    stages.collect()
 }
 
-fn working_folder(sbatch: &Sbatch, submit_folder: &Path) -> Result<PathBuf, Failure> {
-    let folder = submit_folder.join(sbatch.chdir.as_deref().unwrap_or_default());
-    let is_there = disk::is_folder(&folder).map_err(|error| Failure::local("look up", &folder, &error))?;
-    if is_there {
-        // `join` of nothing adds a slash, which `%d` must not end with.
-        return Ok(folder.components().collect());
-    }
-    Err(Failure::no_input(
-        format!("the working folder {} of #SBATCH --chdir is not there", folder.display()),
-        "make it, or correct the script",
-    ))
-}
-
-fn check_directives(script: &Script) -> Result<(), Failure> {
+/// The directives that are well written, and what is wrong with the others.
+fn check_directives(script: &Script, added: &Added) -> (directive::Script, Option<Failure>) {
     // No token is known yet. `0` has the form of one, which is all that a check needs.
     let symbols = Symbols {
         job_id: "0".into(),
@@ -131,21 +185,25 @@ fn check_directives(script: &Script) -> Result<(), Failure> {
         user: script.user.clone(),
         job_name: script.job_name.clone(),
     };
-    let errors = match directive::parse(&script.text, &symbols) {
-        Ok(parsed) if parsed.directives.is_empty() => {
-            return Err(Failure::script(
-                format!("{} has no #DW directives, so it needs no buffer", script.path.display()),
-                "add one as `#DW jobdw capacity=10GiB access_mode=striped type=scratch`, or run it without forebay",
-            ));
-        }
-        Ok(parsed) => directive::unsupported(&parsed),
-        Err(errors) => errors.0,
-    };
-    if errors.is_empty() {
-        return Ok(());
+    let (parsed, mut errors) = directive::understood(&added.to(&script.text), &symbols);
+    if errors.is_empty() && parsed.directives.is_empty() {
+        let message = format!("{} has no #DW directives, so it needs no buffer", script.path.display());
+        let advice = "add one as `#DW jobdw capacity=10GiB access_mode=striped type=scratch`, give --capacity, or run \
+                      it without forebay";
+        return (parsed, Some(Failure::ForSbatch { message, advice }));
     }
-    let lines = errors.iter().map(|error| format!("{}: {error}", script.path.display())).collect();
-    Err(Failure::Script { lines })
+    errors.extend(directive::unsupported(&parsed));
+    if errors.is_empty() {
+        return (parsed, None);
+    }
+    let line = |error: &directive::ScriptError| match added.option(&script.text, error.line) {
+        Some(option) => format!("forebay: {option}: {}", error.message),
+        None => format!("{}: {error}", script.path.display()),
+    };
+    let is_of_options = |error: &directive::ScriptError| added.option(&script.text, error.line).is_some();
+    let exit = if errors.iter().all(is_of_options) { ExitCode::Usage } else { ExitCode::Script };
+    let lines = errors.iter().map(line).collect();
+    (parsed, Some(Failure::Lines { exit, lines }))
 }
 
 fn file_name(path: &Path) -> String {
@@ -155,17 +213,16 @@ fn file_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit_code::ExitCode;
 
     fn read_text(text: &str) -> Result<Submission, Failure> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("job.sh"), text).unwrap();
-        read(Path::new("job.sh"), folder.path())
+        read(Path::new("job.sh"), folder.path(), &Run::default())
     }
 
     #[test]
     fn a_script_that_is_not_there_is_no_input() {
-        let failure = read(Path::new("absent.sh"), Path::new("/")).unwrap_err();
+        let failure = read(Path::new("absent.sh"), Path::new("/"), &Run::default()).unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::NoInput);
         assert!(failure.to_string().contains("/absent.sh: No such file"));
     }
@@ -198,6 +255,15 @@ mod tests {
     }
 
     #[test]
+    fn what_sbatch_refuses_is_refused() {
+        let failure = read_text("#!/bin/sh\n#SBATCH --array=3-1 -n x\n#DW jobdw\n").unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Script);
+        let shown = failure.shown();
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(shown.contains("job.sh: #SBATCH --array: `3-1` is not task numbers"), "{shown}");
+    }
+
+    #[test]
     fn every_error_is_a_line_that_names_script_line_and_column() {
         let text =
             "#!/bin/sh\n#DW jobdw capacity=1GiB access_mode=striped type=scratch\n#DW stage_inn\n#DW bogus\n";
@@ -206,12 +272,5 @@ mod tests {
         assert_eq!(lines.len(), 2, "{shown}");
         assert!(lines[0].contains("job.sh: line 3, column "), "{shown}");
         assert!(lines[1].contains("job.sh: line 4, column "), "{shown}");
-    }
-
-    #[test]
-    fn the_interpreter_has_at_most_one_argument() {
-        let of = |line: &str| Interpreter::of(Path::new("j"), line).unwrap();
-        assert_eq!(of("#!/bin/bash\n"), Interpreter { program: "/bin/bash".into(), argument: None });
-        assert_eq!(of("#! /usr/bin/env -S a b\n").argument.as_deref(), Some("-S a b"));
     }
 }

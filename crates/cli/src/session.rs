@@ -9,7 +9,8 @@ use model::Token;
 use model::phase::{Direction, Phase, StageState};
 use serde::Serialize;
 use wire::control::{
-    ApiError, ErrorCode, Paths, PostRun, PreRun, SessionStatus, StageStatus, Status, Teardown, TeardownReply,
+    ApiError, DataOut, ErrorCode, Paths, PostRun, PreRun, SessionStatus, StageStatus, Status, Teardown,
+    TeardownReply,
 };
 
 use crate::failure::Failure;
@@ -100,17 +101,26 @@ impl Session<'_> {
         }
     }
 
-    /// Runs every stage of one direction and shows its progress. An interrupt cancels it.
-    pub async fn stage(&self, direction: Direction) -> Result<Staged, Failure> {
-        let function = match direction {
-            Direction::In => "/data_in",
-            Direction::Out => "/data_out",
-        };
+    /// Runs every `stage_in` and shows its progress. An interrupt cancels it.
+    pub async fn stage_in(&self) -> Result<Staged, Failure> {
+        self.stage(Direction::In, "/data_in", &serde_json::json!({})).await
+    }
+
+    /// The same of every `stage_out`.
+    pub async fn stage_out(&self, how: DataOut) -> Result<Staged, Failure> {
+        self.stage(Direction::Out, "/data_out", &how).await
+    }
+
+    async fn stage(
+        &self,
+        direction: Direction,
+        function: &str,
+        how: &impl Serialize,
+    ) -> Result<Staged, Failure> {
         let mut view = View::new(direction, self.output);
         let begin = Instant::now();
-        let nothing = serde_json::json!({});
         let end = {
-            let running = self.call(function, &nothing);
+            let running = self.call(function, how);
             tokio::select! {
                 end = running => end,
                 () = self.watch(&mut view, begin) => unreachable!("watching does not end"),

@@ -1,5 +1,7 @@
 //! What a run says when it is over, for people and for programs.
 
+mod text;
+
 use std::time::Duration;
 
 use model::Token;
@@ -10,13 +12,7 @@ use wire::control::{ApiError, SessionStatus, StageStatus};
 use crate::exit_code::{ExitCode, JobExit};
 use crate::life::{Ending, Told};
 use crate::output::Output;
-use crate::{progress, render};
-
-/// As many places with results as people are shown; programs get all.
-const RESULTS_SHOWN: usize = 10;
-
-/// As many remarks of a stage as people are shown.
-const REMARKS_SHOWN: usize = 3;
+use crate::render;
 
 /// The version of the JSON shape.
 const SCHEMA: u32 = 1;
@@ -25,7 +21,7 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
     schema: u32,
-    token: Option<String>,
+    token: Option<Token>,
     job_name: Option<String>,
     script: Option<String>,
     outcome: &'static str,
@@ -143,7 +139,7 @@ impl Summary {
         let commands = if told.kept.is_some() { ending.commands(token, of_job) } else { vec![] };
         Summary {
             schema: SCHEMA,
-            token: Some(token.to_string()),
+            token: Some(token.clone()),
             job_name: status.map(|status| status.script.job_name.clone()),
             script: status.map(|status| status.script.path.display().to_string()),
             outcome: ending.outcome(exit),
@@ -186,65 +182,6 @@ impl Summary {
     pub fn exit_status(&self) -> u8 {
         self.exit_status
     }
-
-    /// For people; several lines, no line break at the end.
-    pub fn text(&self) -> String {
-        let mut lines = vec![self.headline()];
-        for phase in &self.phases {
-            lines.push(format!(
-                "  {:<10} {:>12}",
-                phase.phase.shown(),
-                render::span(Duration::from_millis(phase.elapsed_ms))
-            ));
-            let direction = match phase.phase {
-                PhaseName::Function(Function::DataIn) => Direction::In,
-                PhaseName::Function(Function::DataOut) => Direction::Out,
-                _ => continue,
-            };
-            lines.extend(self.stages_of(direction));
-        }
-        // A stage-out that failed has no time of its own in control's list of completed functions.
-        if !self.phases.iter().any(|phase| phase.phase == PhaseName::Function(Function::DataOut)) {
-            let failed = self.stages.iter().any(|stage| {
-                stage.status.direction == Direction::Out && stage.status.state == StageState::Failed
-            });
-            lines.extend(failed.then(|| self.stages_of(Direction::Out)).into_iter().flatten());
-        }
-        lines.extend(self.results.iter().take(RESULTS_SHOWN).map(|result| format!("  results in {result}")));
-        let more = self.results.len().saturating_sub(RESULTS_SHOWN);
-        lines.extend((more > 0).then(|| format!("  and in {more} more places")));
-        if let Some(error) = self.error.as_ref() {
-            lines.push(format!("  error      {error}"));
-        }
-        if let Some(kept) = &self.kept {
-            lines.push(format!("  kept       buffer {}: {kept}", self.token.as_deref().unwrap_or("?")));
-            lines.extend(self.advice.iter().map(|command| format!("             {command}")));
-        }
-        lines.join("\n")
-    }
-
-    fn headline(&self) -> String {
-        let name = self.job_name.as_deref().unwrap_or("job");
-        let token = self.token.as_deref().unwrap_or("none");
-        let job = match (&self.job, self.outcome) {
-            (Some(JobSummary { signal: Some(signal), .. }), _) => format!("job killed by signal {signal}"),
-            (Some(job), _) => format!("job exit status {}", job.exit_status),
-            (None, "completed" | "stage_out_failed") => "how its job ended is not known".to_owned(),
-            (None, _) => "the job did not run".to_owned(),
-        };
-        let outcome = self.outcome.replace('_', " ");
-        format!("forebay: session {token} ({name}): {outcome}, {job}")
-    }
-
-    fn stages_of(&self, direction: Direction) -> Vec<String> {
-        let stages = self.stages.iter().map(|stage| &stage.status);
-        let (listed, more) = progress::listed(stages.filter(|stage| stage.direction == direction));
-        let lines = listed.into_iter().flat_map(|stage| {
-            let (title, end) = (progress::title(stage), progress::describe_end(stage));
-            [format!("    {title}"), format!("      {end}")].into_iter().chain(remarks(stage))
-        });
-        lines.chain((more > 0).then(|| format!("    and {more} more on demand"))).collect()
-    }
 }
 
 impl StageSummary {
@@ -258,19 +195,6 @@ impl StageSummary {
             status: status.clone(),
         }
     }
-}
-
-/// What a stage could not keep, and what it tried again: a buffer that is gone is asked for it in vain.
-fn remarks(stage: &StageStatus) -> impl Iterator<Item = String> {
-    let shown = stage.notes.remarks.iter().take(REMARKS_SHOWN);
-    let lines: Vec<String> =
-        shown.map(|remark| format!("      remark: {}: {}", remark.path, remark.text)).collect();
-    let shown = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-    let more = stage.notes.remarks_total.saturating_sub(shown);
-    let more = (more > 0).then(|| {
-        format!("      and {}; --json has up to 100", render::counted(more, "more remark", "more remarks"))
-    });
-    lines.into_iter().chain(more)
 }
 
 /// The phases in the order of a life, with the job in its place.
@@ -293,12 +217,10 @@ fn phases(told: &Told) -> Vec<PhaseSummary> {
     phases
 }
 
-/// Where stage-outs that are complete put their files.
+/// Where stage-outs that are complete put their files. Of what a job that failed never made there are none.
 fn results(status: &SessionStatus) -> Vec<String> {
-    let complete = status
-        .stages
-        .iter()
-        .filter(|stage| stage.direction == Direction::Out && stage.state == StageState::Complete);
+    let out = status.stages.iter().filter(|stage| stage.direction == Direction::Out);
+    let complete = out.filter(|stage| stage.state == StageState::Complete && !stage.is_unmade());
     complete.map(|stage| stage.destination.clone()).collect()
 }
 
@@ -339,6 +261,7 @@ forebay: session 3 (stars): stage out failed, job exit status 0
   mount             40 ms
   job               1.5 s
   unmount           30 ms
+  stage out        failed
     stage_out $DW_JOB_STRIPED/results -> /pfs/results
       2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   error      1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`

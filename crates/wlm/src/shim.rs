@@ -6,9 +6,11 @@
 
 pub mod answer;
 pub mod arguments;
+mod array_task;
 mod create_persistent;
 mod data_in;
 mod data_out;
+mod ended;
 mod job_process;
 mod paths;
 mod pools;
@@ -19,6 +21,7 @@ mod setup;
 mod show_configurations;
 mod show_instances;
 mod show_sessions;
+mod squeue;
 mod submission;
 mod teardown;
 

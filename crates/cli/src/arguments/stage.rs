@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use model::Token;
 
-use crate::env;
-use crate::failure::Failure;
+use super::token;
 
 /// `forebay stage`.
 #[derive(Debug, Subcommand)]
@@ -76,8 +76,11 @@ pub struct Which {
 #[derive(Debug, Args)]
 pub struct Common {
     /// The session whose $DW_JOB_STRIPED is meant [default: the job that this runs in]
-    #[arg(long)]
-    pub token: Option<String>,
+    #[arg(long, value_parser = token::typed, add = token::candidates())]
+    pub token: Option<Token>,
+    /// The persistent buffer that is meant, of a cluster; paths in it begin at its root, and a folder's ends in a slash
+    #[arg(long, value_name = "NAME", value_parser = token::typed, add = token::candidates(), conflicts_with = "token")]
+    pub persistent: Option<Token>,
     /// Wait for the end, with progress
     #[arg(long)]
     pub wait: bool,
@@ -86,24 +89,16 @@ pub struct Common {
     pub json: bool,
 }
 
-/// The session's token, as it was typed or as the job has it.
-pub fn token(typed: Option<&str>) -> Option<String> {
-    typed.map(str::to_owned).or_else(env::job_token)
-}
-
-/// The same.
-///
-/// # Errors
-/// Neither; `advice` says what to name.
-pub fn token_or_usage(typed: Option<&str>, advice: &str) -> Result<String, Failure> {
-    token(typed).ok_or_else(|| Failure::usage("no buffer named", advice))
-}
-
 /// `forebay stage retry`.
 #[derive(Debug, Args)]
 pub struct Retry {
     /// The buffer's token, as `forebay status` lists it
-    pub token: Option<String>,
+    #[arg(value_parser = token::typed, add = token::candidates())]
+    token: Option<Token>,
+    /// The same, as the other commands have it
+    #[arg(long = "token", value_name = "TOKEN", value_parser = token::typed, add = token::candidates(),
+        conflicts_with = "token")]
+    session: Option<Token>,
     /// Only what was staged on demand at this path: below a mount, or $DW_JOB_STRIPED/PATH of the buffer TOKEN
     #[arg(long, value_name = "PATH")]
     pub path: Option<PathBuf>,
@@ -115,10 +110,26 @@ pub struct Retry {
     pub json: bool,
 }
 
+impl Common {
+    /// The options again that say which buffer is meant, each after a space.
+    pub fn words(&self) -> String {
+        let of = |option: &str, token: &Option<Token>| {
+            token.iter().map(|token| format!(" {option} {token}")).collect::<String>()
+        };
+        of("--token", &self.token) + &of("--persistent", &self.persistent)
+    }
+}
+
 impl Retry {
+    /// The buffer that is meant.
+    pub fn token(&self) -> Option<&Token> {
+        self.token.as_ref().or(self.session.as_ref())
+    }
+
     /// The stages of its path.
     pub fn which(&self) -> Which {
-        let common = Common { token: self.token.clone(), wait: self.wait, json: self.json };
+        let common =
+            Common { token: self.token().cloned(), persistent: None, wait: self.wait, json: self.json };
         Which { path: self.path.clone(), common }
     }
 }

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use wire::control::{SessionStatus, Status, Teardown, TeardownReply};
 
-use super::status::AGAIN;
+use super::rm;
 use super::status::next::Run;
 use super::status::report::Report;
-use super::{checked_token, rm};
+use super::status::{AGAIN, filter};
 use crate::arguments;
 use crate::env;
 use crate::exit_code::ExitCode;
@@ -87,14 +87,12 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
     let control = Control::of_cluster(output);
     loop {
         let status: Status = control.get("/v1/status")?;
-        Report::of(status, output, |_| Run::Cluster).show(output, arguments.json);
+        let status = filter::of(status, arguments)?;
+        Report::of(status, output, |_| Run::Cluster).show(output, arguments);
         if !arguments.watch || output.is_unread() {
             return Ok(ExitCode::Success.number());
         }
         std::thread::sleep(AGAIN);
-        if !arguments.json {
-            output.say("");
-        }
     }
 }
 
@@ -107,7 +105,7 @@ const REPORTED: Duration = Duration::from_secs(2);
 /// There is none, a job has it, or control refuses.
 pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
-    let token = checked_token(&arguments.token)?;
+    let token = &arguments.token;
     let mut known: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
     if rm::is_unreported(&known) && !arguments.discard {
         std::thread::sleep(REPORTED);

@@ -2,6 +2,7 @@
 
 mod start;
 mod status;
+mod unheard;
 mod wait;
 
 use std::path::{Path, PathBuf};

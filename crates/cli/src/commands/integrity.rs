@@ -8,8 +8,8 @@ use model::Token;
 use serde::Serialize;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
+use super::Context;
 use super::cluster::Control;
-use super::{Context, checked_token};
 use crate::arguments::{Fsck, Scrub};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -32,12 +32,12 @@ struct Findings<'a> {
 /// # Errors
 /// There is no such buffer, its nodes do not answer, or something is damaged.
 pub async fn scrub(arguments: &Scrub, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
-    let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
+    let (token, spec) = (&arguments.token, spec(arguments)?);
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
-    let scrubbed = scrub_own(&context, &token, spec).await;
+    let scrubbed = scrub_own(&context, token, spec).await;
     context.service.stop_if_started().await;
-    told(&token, &scrubbed?, None, output)
+    told(token, &scrubbed?, None, output)
 }
 
 /// Scrubs and compares, likewise.
@@ -45,14 +45,14 @@ pub async fn scrub(arguments: &Scrub, output: &Output, dir: Option<PathBuf>) -> 
 /// # Errors
 /// As [`scrub`].
 pub async fn fsck(arguments: &Fsck, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
-    let token = checked_token(&arguments.token)?;
+    let token = &arguments.token;
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
-    let scrubbed = scrub_own(&context, &token, ScrubSpec::default()).await;
+    let scrubbed = scrub_own(&context, token, ScrubSpec::default()).await;
     let spec = FsckSpec { repair: arguments.repair };
     let compared = context.service.post::<_, FsckReport>(&session_path(token.as_str(), "/fsck"), &spec).await;
     context.service.stop_if_started().await;
-    told(&token, &scrubbed?, Some(&compared?), output)
+    told(token, &scrubbed?, Some(&compared?), output)
 }
 
 async fn scrub_own(context: &Context, token: &Token, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
@@ -75,8 +75,8 @@ async fn scrub_own(context: &Context, token: &Token, spec: ScrubSpec) -> Result<
 /// # Errors
 /// As [`scrub`].
 pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> {
-    let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
-    told(&token, &scrub_cluster(&Control::of_cluster(output), &token, spec)?, None, output)
+    let (token, spec) = (&arguments.token, spec(arguments)?);
+    told(token, &scrub_cluster(&Control::of_cluster(output), token, spec)?, None, output)
 }
 
 /// The same on a cluster.
@@ -84,12 +84,12 @@ pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> 
 /// # Errors
 /// As [`fsck`].
 pub fn cluster_fsck(arguments: &Fsck, output: &Output) -> Result<u8, Failure> {
-    let token = checked_token(&arguments.token)?;
+    let token = &arguments.token;
     let control = Control::of_cluster(output);
-    let scrubbed = scrub_cluster(&control, &token, ScrubSpec::default())?;
+    let scrubbed = scrub_cluster(&control, token, ScrubSpec::default())?;
     let spec = FsckSpec { repair: arguments.repair };
     let compared: FsckReport = control.post(&session_path(token.as_str(), "/fsck"), &spec)?;
-    told(&token, &scrubbed, Some(&compared), output)
+    told(token, &scrubbed, Some(&compared), output)
 }
 
 fn scrub_cluster(control: &Control, token: &Token, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {

@@ -7,25 +7,29 @@ use model::Token;
 use model::phase::Phase;
 use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
 
-use super::{Context, checked_token};
+use super::Context;
 use crate::arguments::Mount;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{identity, preflight, render};
+use crate::{directives, identity, kept_in, preflight, render};
 
 /// Mounts a new or a kept buffer; the result is the process's exit status.
 ///
 /// # Errors
 /// The place does not do, or there is no room.
 pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let Some(path) = &arguments.path else { return Err(no_cluster()) };
+    if arguments.persistent.is_some() {
+        return Err(no_cluster());
+    }
     if let Some(capacity) = &arguments.capacity {
-        model::size::parse(capacity)
-            .map_err(|e| Failure::usage(format!("--capacity: {e}"), "see `forebay mount --help`"))?;
+        directives::check_capacity(capacity)?;
     }
     preflight::can_mount()?;
+    preflight::can_make(arguments.volume)?;
     let context = Context::open(output, dir)?;
-    let place = Place::claim(&arguments.path)?;
+    let place = Place::claim(path)?;
     let mounted = match context.service.ensure_up().await {
         Ok(()) => mount(&context, arguments, &place.path).await,
         Err(failure) => Err(failure),
@@ -37,9 +41,16 @@ pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Re
     mounted
 }
 
+/// Why there is no persistent buffer to mount.
+fn no_cluster() -> Failure {
+    Failure::usage(
+        "persistent buffers are a cluster's, and this command is for buffers of your own",
+        "call it on a node of a cluster, without --dir and FOREBAY_DIR",
+    )
+}
+
 async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
     let Some(token) = &arguments.token else { return mount_new(context, arguments, path).await };
-    let token = &checked_token(token)?;
     let _lock = context.records.lock(token)?;
     let status = context.known(token).await?;
     // Control says of a function that is called again that it is done; who types the command again has mistaken the
@@ -56,13 +67,13 @@ async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, 
 async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
     let script = script(arguments, path);
     let owner = identity::owner();
-    let request = JobProcess { script: script.clone(), owner: owner.clone() };
+    let request = JobProcess { script: script.clone(), owner: owner.clone(), submitter: None };
     let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
-    for note in &summary.notes {
+    let of_folder = kept_in::remark(context.service.folder(), &[]);
+    for note in summary.notes.iter().chain(&of_folder) {
         context.output.note(&format!("forebay: note: {note}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let token = checked_token(token.as_str())?;
     let setup = Setup {
         owner,
         script,
@@ -145,6 +156,10 @@ impl Place {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
             Err(e) => return Err(Failure::local("make", path, &e)),
         };
+        if disk::is_file(path).unwrap_or(false) {
+            let message = format!("{} is a file, and a buffer is mounted at a folder", path.display());
+            return Err(Failure::usage(message, "name an empty folder, or one to be made"));
+        }
         let empty = std::fs::read_dir(path).map_err(|e| Failure::local("read", path, &e))?.next().is_none();
         let place = Place { path: path.canonicalize().map_err(|e| Failure::local("find", path, &e))?, made };
         if empty {
@@ -182,6 +197,7 @@ mod tests {
         assert!(disk::is_folder(folder.path()).unwrap());
         std::fs::write(folder.path().join("file"), "x").unwrap();
         assert_eq!(Place::claim(folder.path()).err().unwrap().exit_code(), ExitCode::Usage);
-        assert!(Place::claim(&folder.path().join("file")).is_err());
+        let file = Place::claim(&folder.path().join("file")).err().unwrap();
+        assert!(file.exit_code() == ExitCode::Usage && file.to_string().contains("is a file"), "{file}");
     }
 }

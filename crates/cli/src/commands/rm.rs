@@ -9,7 +9,7 @@ use model::phase::{Direction, StageState};
 use tokio::sync::oneshot::{self, Receiver};
 use wire::control::SessionStatus;
 
-use super::{Context, checked_token, programs};
+use super::{Context, programs};
 use crate::arguments::Rm;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -25,21 +25,21 @@ const REPORTED: Duration = Duration::from_millis(700);
 /// # Errors
 /// There is no such buffer, another process works on it, or programs have files open in it.
 pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
-    let token = checked_token(&arguments.token)?;
+    let token = &arguments.token;
     let context = Context::open(output, dir)?;
-    let lock = context.records.lock(&token)?;
+    let lock = context.records.lock(token)?;
     context.service.ensure_up().await?;
-    let removed = remove(&context, &token, arguments).await;
+    let removed = remove(&context, token, arguments).await;
     if let Ok(Some(line)) = &removed {
         context.output.say(line);
     }
     if removed.is_ok() {
-        context.records.remove(lock, &token);
+        context.records.remove(lock, token);
     }
     context.service.stop_if_idle().await;
     match removed? {
         Some(_) => Ok(ExitCode::Success.number()),
-        None => Err(Failure::no_buffer(&token)),
+        None => Err(Failure::no_buffer(token)),
     }
 }
 
@@ -202,8 +202,11 @@ fn given_up(token: &Token, left: &[PathBuf]) -> String {
     )
 }
 
-/// What went with the buffer.
+/// What went with the buffer. Of a mount of a persistent one by hand nothing does.
 pub(super) fn destroyed(status: &SessionStatus) -> String {
+    if let Some(name) = status.uses.first().filter(|_| status.is_by_hand()) {
+        return format!("forebay: persistent buffer {name} is unmounted; what is in it is kept");
+    }
     // As the nodes said last, which may be before a stage that has just ended.
     let used = status.instance.as_ref().map(|instance| render::at_least(instance.used_bytes));
     let used = used.unwrap_or_else(|| render::bytes(0));

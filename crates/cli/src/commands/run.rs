@@ -1,20 +1,23 @@
 //! `forebay run`: a batch script from its check to its summary, or an interrupted one from where it was.
 
+mod array;
+
 use std::path::PathBuf;
 
 use model::Token;
 use wire::control::{JobProcess, JobSummary, NewToken};
 
-use super::{Context, checked_token};
+use super::Context;
 use crate::arguments::Run;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::job::streams;
 use crate::life::{Ending, Life};
 use crate::output::Output;
-use crate::run_record::{Job, RunLock, RunRecord};
+use crate::run_record::{ArrayTask, Job, RunLock, RunRecord};
 use crate::script::Submission;
 use crate::summary::Summary;
-use crate::{identity, preflight, script};
+use crate::{identity, kept_in, preflight, script};
 
 /// Runs or resumes; the result is the process's exit status.
 ///
@@ -22,53 +25,73 @@ use crate::{identity, preflight, script};
 /// What keeps the job from having a session.
 pub async fn run(arguments: Run, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     match arguments.resume.clone() {
-        Some(token) => resume(token.as_deref(), output, dir).await,
+        Some(token) => resume(token, output, dir).await,
         None => submit(arguments, output, dir).await,
     }
 }
 
 async fn submit(arguments: Run, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
-    let folder = std::env::current_dir().map_err(|e| {
-        Failure::no_input(format!("find the current folder: {e}"), "change to a folder that exists")
-    })?;
     let path = arguments.script.clone().unwrap_or_default();
-    let submission = script::read(&path, &folder)?;
+    let submission = script::read(&path, &script::current_folder()?, &arguments)?;
+    start(&arguments, &submission, output, dir).await
+}
+
+/// Runs what was checked here; the result is the process's exit status.
+///
+/// # Errors
+/// What keeps the job from having a session.
+pub async fn start(
+    arguments: &Run,
+    submission: &Submission,
+    output: &Output,
+    dir: Option<PathBuf>,
+) -> Result<u8, Failure> {
     preflight::can_mount()?;
+    preflight::can_make(arguments.job.volume)?;
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
-    let registered = register(&context, arguments, submission).await;
-    let ended = match registered {
-        Ok((lock, record, notes)) => Ok(live(&context, lock, record, notes).await),
-        Err(failure) => Err(failure),
+    let ended = match &submission.array {
+        Some(array) => array::run(&context, arguments, submission, array).await,
+        None => one(&context, arguments, submission).await,
     };
     context.service.stop_if_idle().await;
     ended
 }
 
-/// Checks the script with control, and takes a token for it. The last part of the result is what the user should know.
+async fn one(context: &Context, arguments: &Run, submission: &Submission) -> Result<u8, Failure> {
+    let (lock, record, notes) = register(context, arguments, submission, |_| None).await?;
+    Ok(live(context, lock, record, notes).await)
+}
+
+/// Checks the script with control, and takes a token for it, with which `array_task` says which task of an array it is.
+/// The last part of the result is what the user should know.
 async fn register(
     context: &Context,
-    arguments: Run,
-    submission: Submission,
+    arguments: &Run,
+    submission: &Submission,
+    array_task: impl FnOnce(&Token) -> Option<ArrayTask>,
 ) -> Result<(RunLock, RunRecord, Vec<String>), Failure> {
-    let request = JobProcess { script: submission.script.clone(), owner: identity::owner() };
+    let request = JobProcess { script: submission.whole(), owner: identity::owner(), submitter: None };
     let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
     let mut notes = summary.notes;
+    notes.extend(kept_in::remark(context.service.folder(), &submission.data));
     if !submission.ignored.is_empty() {
         let names = submission.ignored.join(" ");
         notes.push(format!("#SBATCH options without meaning here are ignored: {names}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let token = checked_token(token.as_str())?;
     let lock = context.records.lock(&token)?;
     let record = RunRecord {
-        arguments: arguments.arguments,
-        ntasks: submission.ntasks,
-        fragments: arguments.nodes,
-        volume: arguments.volume.map(Into::into),
-        keep: arguments.keep,
-        ..RunRecord::new(token, submission.script, submission.submit_folder)
+        arguments: arguments.arguments.clone(),
+        added: submission.added.clone(),
+        is_command: submission.is_command,
+        array_task: array_task(&token),
+        fragments: arguments.job.nodes,
+        volume: arguments.job.volume.map(Into::into),
+        keep: arguments.job.keep,
+        ..RunRecord::new(token, submission.script.clone(), submission.submit_folder.clone())
     };
+    notes.extend(streams::places(&record)?);
     context.records.write(&lock, &record)?;
     Ok((lock, record, notes))
 }
@@ -96,11 +119,11 @@ pub fn conclude(context: &Context, token: &Token, ending: &Ending, life: &Life<'
     summary.exit_status()
 }
 
-async fn resume(token: Option<&str>, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+async fn resume(token: Option<Token>, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     preflight::can_mount()?;
     let context = Context::open(output, dir)?;
     let token = match token {
-        Some(token) => checked_token(token)?,
+        Some(token) => token,
         None => newest(&context)?,
     };
     let lock = context.records.lock(&token)?;
@@ -142,12 +165,24 @@ async fn resume_locked(context: &Context, token: &Token, lock: RunLock) -> Resul
                 "run the script again",
             ))
         }
-        _ => {
-            record.forebay_pid = std::process::id();
-            record.releasing = false;
-            Ok(live(context, lock, record, vec![]).await)
-        }
+        _ => Ok(go_on(context, lock, record).await),
     }
+}
+
+/// Lives the rest of an interrupted run's life.
+async fn go_on(context: &Context, lock: RunLock, record: RunRecord) -> u8 {
+    let record = RunRecord { forebay_pid: std::process::id(), releasing: false, ..record };
+    if !matches!(record.job, Job::Ended { .. }) && !record.script_is_unchanged() {
+        let path = record.script.path.display();
+        let advice = context.output.command(&format!("rm {}", record.token));
+        context.output.note(&format!(
+            "forebay: note: {path} was changed since; what runs is the script as it was submitted. To run the new one, \
+             give the buffer up with `{advice}` and run it"
+        ));
+    }
+    let status = live(context, lock, record.clone(), vec![]).await;
+    array::say_what_follows(context, &record);
+    status
 }
 
 /// The newest run that nobody works on.

@@ -47,8 +47,7 @@ pub async fn run(
     if let Stage::Retry(retry) = command
         && retry.path.is_none()
     {
-        let token =
-            arguments::token_or_usage(retry.token.as_deref(), "name its token; `forebay status` lists them")?;
+        let token = arguments::token_or_usage(retry.token(), "name its token; `forebay status` lists them")?;
         return match cluster {
             true => kept::retry(&token, output).await,
             false => retry::retry(&token, output, dir).await,
@@ -94,9 +93,8 @@ async fn ask(
     if due == StageDue::Now
         && let Some(path) = buffer_side(direction, arguments)
     {
-        let token =
-            arguments.common.token.iter().map(|token| format!(" --token {token}")).collect::<String>();
-        let command = output.command(&format!("stage wait {}{token}", render::word(path)));
+        let which = arguments.common.words();
+        let command = output.command(&format!("stage wait {}{which}", render::word(path)));
         output.note(&format!("         `{command}` shows how it goes"));
     }
     Ok(ExitCode::Success.number())
@@ -211,8 +209,11 @@ async fn change(
         return report(&before, output);
     }
     let word = if change == Change::Retry { "begun again" } else { "cancelled" };
-    let count = changed.pending + changed.deferred + changed.failed;
-    output.say(&format!("forebay: {word}: {}", render::counted(count, "file", "files")));
+    // A folder is one stage, however many files are in it.
+    let meant = |stage: &&StageStatus| (stage.state == StageState::Failed) == (change == Change::Retry);
+    let count =
+        before.iter().filter(meant).filter(|stage| stage.state != StageState::Complete).count() as u64;
+    output.say(&format!("forebay: {word}: {}", render::counted(count.max(1), "stage", "stages")));
     Ok(ExitCode::Success.number())
 }
 

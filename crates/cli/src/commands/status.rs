@@ -1,9 +1,11 @@
 //! `forebay status`: pools, nodes and buffers, and what to do about each.
 
 mod copies;
+pub mod filter;
 mod mirrors;
 pub mod next;
 pub mod report;
+mod row;
 mod stages;
 
 use std::path::PathBuf;
@@ -40,18 +42,15 @@ pub async fn run(
 
 async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Failure> {
     loop {
-        let report =
-            Report::of(context.service.status().await?, &context.output, |session| run_of(context, session));
-        report.show(&context.output, arguments.json);
+        let status = filter::of(context.service.status().await?, arguments)?;
+        let report = Report::of(status, &context.output, |session| run_of(context, session));
+        report.kept_in(context.service.folder()).show(&context.output, arguments);
         if !arguments.watch || context.output.is_unread() {
             return Ok(ExitCode::Success.number());
         }
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             () = context.interrupts.reached(1) => return Ok(ExitCode::Success.number()),
-        }
-        if !arguments.json {
-            context.output.say("");
         }
     }
 }

@@ -1,11 +1,12 @@
 //! `forebay umount`: takes an interactive buffer from its place and keeps what is in it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
 use wire::control::SessionStatus;
 
-use super::{Context, programs};
+use super::{Context, persistent, programs};
 use crate::arguments::Umount;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -15,12 +16,28 @@ use crate::output::Output;
 ///
 /// # Errors
 /// No buffer of ours is mounted there, or programs have files open in it.
-pub async fn run(arguments: &Umount, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+pub async fn run(
+    arguments: &Umount,
+    cluster: bool,
+    output: &Output,
+    dir: Option<PathBuf>,
+) -> Result<u8, Failure> {
+    let of_cluster = match cluster {
+        true => persistent::mounted_at(&absolute(&arguments.path)?, output),
+        false => Ok(None),
+    };
+    if let Ok(Some(mount)) = &of_cluster {
+        return mount.end(arguments.force, output);
+    }
     let context = Context::open(output, dir)?;
     context.service.ensure_up().await?;
     let unmounted = unmount(&context, arguments).await;
     context.service.stop_if_idle().await;
-    unmounted
+    match (unmounted, of_cluster) {
+        // It may be a cluster's, whose control does not answer.
+        (Err(own), Err(of_cluster)) if own.exit_code() == ExitCode::NoInput => Err(of_cluster),
+        (unmounted, _) => unmounted,
+    }
 }
 
 async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
@@ -60,8 +77,12 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let whole = std::path::absolute(path).map_err(|e| Failure::local("find", path, &e))?;
     let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(whole) };
-    let parent = parent.canonicalize().map_err(|e| Failure::local("find", parent, &e))?;
-    Ok(parent.join(name))
+    match parent.canonicalize() {
+        Ok(parent) => Ok(parent.join(name)),
+        // Nothing is mounted in a folder that is not there.
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(whole),
+        Err(e) => Err(Failure::local("find", parent, &e)),
+    }
 }
 
 /// A mount whose process died is there all the same: its session is still mounted.

@@ -1,4 +1,4 @@
-//! Whether a record is of the session that control has under its token.
+//! Whether a record is of the session that control has under its token, and of the script that there is now.
 //!
 //! **Invariant:** a token alone says nothing: a `control.db` that was made anew, or is an older copy, gives tokens
 //! again.
@@ -16,9 +16,15 @@ impl RunRecord {
     pub fn is_of(&self, known: &SessionStatus) -> bool {
         match self.session_created_unix {
             Some(created) if created == known.created_unix => true,
-            Some(_) => self.job == Job::NotStarted && self.script == known.script,
-            None => self.script == known.script,
+            Some(_) => self.job == Job::NotStarted && self.submitted() == known.script,
+            None => self.submitted() == known.script,
         }
+    }
+
+    /// Whether the script's file still has what was submitted.
+    pub fn script_is_unchanged(&self) -> bool {
+        self.is_command
+            || std::fs::read(&self.script.path).is_ok_and(|now| now == self.script.text.as_bytes())
     }
 
     /// Says that the record is another session's.

@@ -28,7 +28,7 @@ fn request(instance: &CreateInstance) -> Result<CreatePersistent, AdminError> {
         capacity_bytes,
         pool: instance.pool.clone(),
         access_modes: instance.access_mode.iter().map(|mode| access_mode(mode)).collect::<Result<_, _>>()?,
-        shared: instance.public,
+        shared: Some(instance.public),
         redundancy: instance.redundancy.as_deref().map(redundancy).transpose()?,
         caller: CLI.to_owned(),
     })

@@ -55,6 +55,7 @@ fn row(stage: &StageStatus) -> String {
             StageKind::File => "file",
             StageKind::Directory => "directory",
             StageKind::List => "list",
+            StageKind::Any => "any",
         },
         stage.source,
         stage.destination,
@@ -88,10 +89,7 @@ mod tests {
                 planned: true,
                 ..Default::default()
             },
-            elapsed_ms: 0,
-            failures: Vec::new(),
-            error: None,
-            notes: wire::control::StageNotes::default(),
+            ..StageStatus::default()
         };
         let eighth = |row: String| row.split_whitespace().nth(7).map(str::to_owned);
         assert_eq!(eighth(row(&stage(StageState::Active, 2))).as_deref(), Some("3"));

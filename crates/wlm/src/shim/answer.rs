@@ -27,7 +27,8 @@ const FIRST_WORDS: [&str; 2] = ["job_file_valid True", "invalid function"];
 impl Answer {
     /// A failure. Whatever the message has in it, such as the name of a file, it stays a failure in one line.
     pub fn failed(reason: impl Display) -> Answer {
-        let mut line = reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut line =
+            wire::without_numbers(&reason.to_string()).split_whitespace().collect::<Vec<_>>().join(" ");
         for (order, harmless) in ORDERS {
             line = line.replace(order, harmless);
         }
@@ -46,12 +47,13 @@ impl Answer {
         }
     }
 
-    /// What goes to standard output, with its line end, and the exit status.
+    /// What goes to standard output, and the exit status. A reason has no line end: Slurm shows it as it is, in lists
+    /// that have a line for each job.
     pub fn into_output(self) -> (String, u8) {
         match self {
             Answer::Done(text) if text.is_empty() => (text, 0),
             Answer::Done(text) => (format!("{text}\n"), 0),
-            Answer::Failed(line) => (format!("{line}\n"), 1),
+            Answer::Failed(line) => (line, 1),
             // Both words: Slurm looks for the first after a stage, for either after a teardown.
             Answer::NoSession => ("token not found: No matching session\n".to_owned(), 1),
         }
@@ -65,7 +67,11 @@ mod tests {
     #[test]
     fn a_message_is_one_line_and_never_an_order() {
         let failed = |text: &str| Answer::failed(text).into_output();
-        assert_eq!(failed("a\n  b\tc"), ("a b c\n".into(), 1));
+        assert_eq!(failed("a\n  b\tc"), ("a b c".into(), 1));
+        assert_eq!(
+            failed("open /a: Permission denied (os error 13)"),
+            ("open /a: Permission denied".into(), 1)
+        );
         let (text, status) = failed("open /pfs/No matching session/token not found: EACCES");
         assert!(status == 1 && !text.contains("No matching session") && !text.contains("token not found"));
         assert!(failed("job_file_valid True").0.starts_with("error: "));

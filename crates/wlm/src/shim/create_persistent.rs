@@ -1,8 +1,8 @@
 //! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an
 //! answer with the word `created` as a success.
 //!
-//! A buffer is its owner's alone, and on as many nodes as its pool has it, unless the access mode says otherwise:
-//! `access_mode=striped(shared=yes,redundancy=none)`.
+//! The site chooses whose jobs may use a buffer, and its pool on how many nodes it is, unless the access mode says
+//! otherwise: `access_mode=striped(shared=no,redundancy=none)`.
 
 use model::directive::{self, Capacity, Directive, ScriptError};
 use model::symbols::Symbols;
@@ -41,7 +41,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
     let Capacity::Bytes(capacity_bytes) = directive.capacity else {
         return Err(not_understood());
     };
-    let (shared, redundancy) = (directive.is_shared(), directive.redundancy());
+    let (shared, redundancy) = (directive.shared(), directive.redundancy());
     Ok(CreatePersistent {
         name: directive.name.to_string(),
         owner,
@@ -106,15 +106,18 @@ mod tests {
     fn slurms_words_become_a_request() {
         let request = asked("-t mybuf -C wlm_pool:1073741824 -a striped -T scratch").unwrap();
         assert_eq!((request.name.as_str(), request.capacity_bytes), ("mybuf", 1 << 30));
-        assert_eq!((request.pool.as_deref(), request.shared), (Some("wlm_pool"), false));
+        assert_eq!((request.pool.as_deref(), request.shared), (Some("wlm_pool"), None));
         assert_eq!(request.access_modes, [AccessMode::Striped]);
-        assert!(asked("-t mybuf -C wlm_pool:1 -a striped(shared=yes)").unwrap().shared);
+        for (word, shared) in [("yes", true), ("no", false)] {
+            let request = asked(&format!("-t mybuf -C wlm_pool:1 -a striped(shared={word})")).unwrap();
+            assert_eq!(request.shared, Some(shared));
+        }
         assert!(asked("-t mybuf -C 1").unwrap().pool.is_none());
         assert_eq!(request.redundancy, None);
         let hinted = asked("-t mybuf -C 1 -a ldbalance,striped(client_cache=yes)").unwrap();
         assert_eq!(hinted.access_modes, [AccessMode::Striped]);
         let mirrored = asked("-t mybuf -C 1 -a striped(redundancy=mirror,shared=yes)").unwrap();
-        assert_eq!((mirrored.redundancy, mirrored.shared), (Some(Redundancy::Mirror), true));
+        assert_eq!((mirrored.redundancy, mirrored.shared), (Some(Redundancy::Mirror), Some(true)));
         let single = asked("-t mybuf -C 1 -a striped(redundancy=none)").unwrap();
         assert_eq!(single.redundancy, Some(Redundancy::None));
     }

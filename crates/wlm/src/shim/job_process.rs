@@ -17,11 +17,13 @@ pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
 }
 
 fn check(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
-    let script = submission::read_submitted(arguments.need(&arguments.job, "--job")?, UNKNOWN)?;
+    let file = arguments.need(&arguments.job, "--job")?;
+    let script = submission::read_submitted(file, UNKNOWN)?;
     refuse_what_slurm_would_lose(&script.text)?;
     // Slurm does not say whose job it is.
     let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
-    match control.post::<_, JobSummary>("/v1/job_process", &JobProcess { script, owner }) {
+    let request = JobProcess { script, owner, submitter: submission::submitter(file) };
+    match control.post::<_, JobSummary>("/v1/job_process", &request) {
         Ok(_) => Ok(Answer::Done(String::new())),
         Err(error) => Err(Answer::failed(error)),
     }

@@ -1,7 +1,8 @@
 //! `paths`: the variables of the job's environment, written to a file of Slurm's: `NAME=VALUE` lines, no quoting, and
 //! the first empty line would end them.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use wire::control::Paths;
@@ -30,15 +31,33 @@ fn lines(paths: &Paths) -> String {
     lines.map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
-/// Whatever an earlier call left is replaced.
+/// Whatever an earlier call left is replaced. A task of an array may have no folder yet: `array_task`.
 fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
+    let made = path.parent().map(|folder| std::fs::DirBuilder::new().mode(0o700).create(folder));
+    match made {
+        Some(Err(error)) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
     let mut file = std::fs::File::create(path)?;
     file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn the_folder_of_an_arrays_task_is_made_for_slurms_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.7/path");
+        for text in ["A=1\n", "B=2\n"] {
+            write_file(&path, text).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(std::fs::metadata(dir.path().join("job.7")).unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn variables_are_lines_without_quotes_and_without_a_blank_one() {

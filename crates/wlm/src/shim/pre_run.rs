@@ -4,7 +4,7 @@ use wire::control::{PreRun, SessionStatus};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use super::submission;
+use super::{array_task, submission};
 use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
@@ -13,7 +13,10 @@ pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
 
 fn mount(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
     let token = arguments.token()?;
-    let hosts = submission::hosts(arguments.need(&arguments.nodehostnamefile, "--nodehostnamefile")?)?;
+    let hosts = match &arguments.nodehostnamefile {
+        Some(file) => submission::hosts(file)?,
+        None => array_task::hosts(token)?,
+    };
     let request = PreRun { hosts, ..PreRun::default() };
     control.post::<_, SessionStatus>(&session_path(token, "/pre_run"), &request).map_err(Answer::failed)?;
     Ok(Answer::Done(String::new()))

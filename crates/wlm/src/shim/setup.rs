@@ -4,7 +4,7 @@ use wire::control::{Owner, SessionStatus, Setup};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use super::submission;
+use super::{array_task, submission};
 use api::control::{Control, session_path};
 
 /// What Slurm calls itself.
@@ -16,7 +16,14 @@ pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
 
 fn allocate(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
     let token = arguments.token()?;
-    let script = submission::read(arguments.need(&arguments.job, "--job")?)?;
+    let own = arguments.need(&arguments.job, "--job")?;
+    let of_array = if submission::is_absent(own) { array_task::script_of_array(own, token) } else { None };
+    let file = of_array.as_ref().unwrap_or(own);
+    if counts_nothing(arguments) && submission::is_absent(file) {
+        // What is interactive and has only #BB lines, which Slurm carries out by other calls, has no script.
+        return Ok(Answer::Done(String::new()));
+    }
+    let script = submission::read(file)?;
     let setup = Setup {
         owner: Owner {
             uid: *arguments.need(&arguments.user, "--user")?,
@@ -36,4 +43,10 @@ fn allocate(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> 
         Ok(_) => Ok(Answer::Done(String::new())),
         Err(error) => Err(Answer::failed(error)),
     }
+}
+
+/// Whether Slurm counts no space for a buffer of the job's own: `POOL:0`.
+fn counts_nothing(arguments: &Arguments) -> bool {
+    let counted = arguments.capacity.as_deref().and_then(|capacity| capacity.rsplit_once(':'));
+    counted.is_some_and(|(_, size)| size == "0")
 }

@@ -1,12 +1,17 @@
 //! The files that Slurm keeps for a job: its script and its nodes. Only Slurm's user can read them, so they are read
 //! here and not by control.
 
+use std::io::Read;
 use std::path::Path;
 
 use model::NodeName;
+use nix::unistd::User;
 use wire::control::Script;
 
 use super::answer::Answer;
+
+/// As much of an environment is looked at.
+const ENVIRONMENT_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a script for the functions after submission. Slurm has then replaced the symbols of `#DW` and `#BB` lines, if
 /// there were any, and gives a copy in memory of these lines alone.
@@ -20,12 +25,34 @@ pub(crate) fn read(path: &Path) -> Result<Script, Answer> {
     Ok(script(text, "/", ""))
 }
 
+/// Whether Slurm has written no script for the job.
+pub(crate) fn is_absent(script: &Path) -> bool {
+    // Whatever else is wrong with it, reading it will tell.
+    std::fs::File::open(script).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
 /// Reads a script at submission, when neither the job's id nor its user nor its folder are known.
 ///
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_submitted(path: &Path, unknown: &str) -> Result<Script, Answer> {
     Ok(script(text(path)?, &format!("/{unknown}"), unknown))
+}
+
+/// Who submits a batch script, by what Slurm keeps of his environment beside it; `None` where that does not tell. Of
+/// use only to tell him early what he may not do.
+pub(crate) fn submitter(script: &Path) -> Option<u32> {
+    let mut environment = Vec::new();
+    let file = std::fs::File::open(script.with_file_name("environment")).ok()?;
+    file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut environment).ok()?;
+    Some(User::from_name(name(&environment)?).ok()??.uid.as_raw())
+}
+
+/// What both variables call the user.
+fn name(environment: &[u8]) -> Option<&str> {
+    let value = |key: &[u8]| environment.split(|byte| *byte == 0).find_map(|word| word.strip_prefix(key));
+    let name = value(b"USER=")?;
+    (value(b"LOGNAME=") == Some(name)).then(|| std::str::from_utf8(name).ok()).flatten()
 }
 
 /// The copy in memory is a file of slurmctld's without a name (`memfd_create`).
@@ -75,6 +102,15 @@ mod tests {
     fn replaced_symbols_are_not_replaced_again() {
         assert!(is_replaced(Path::new("/proc/91/fd/12")));
         assert!(!is_replaced(Path::new("/var/spool/slurmctld/hash.7/job.7/script")));
+    }
+
+    #[test]
+    fn a_submitter_has_the_name_that_both_variables_say() {
+        let told =
+            |words: &str| name([b"\x1c\0\0\0", words.as_bytes()].concat().as_slice()).map(str::to_owned);
+        assert_eq!(told("USER=ada\0HOME=/home/ada\0LOGNAME=ada\0").as_deref(), Some("ada"));
+        assert_eq!(told("USER=root\0LOGNAME=ada\0"), None, "as some `su` leave it");
+        assert_eq!(told("SLURM_EXPORT_ENV=NONE\0"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use daemon::logging::last_words;
 use drain::Order;
+use drain::namesake::is_drained_by;
 use drain::settings::{self, Settings};
 use drain::status::Status;
 
@@ -23,10 +24,29 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
+    if let Some(why) = drain::start::overlap(&settings.from, &settings.to) {
+        return Err(Failure::usage(why, "name two folders of which neither is in the other"));
+    }
+    // The other nodes of the job hear of it: nobody may look at what this command says here.
+    begin(settings, output).inspect_err(|failure| refuse(settings, failure))
+}
+
+/// Says at the rendezvous why it did not start.
+fn refuse(settings: &Settings, failure: &Failure) {
+    // Whoever waits there may be another user, as with what drainers say.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let state = state_of(&settings.from, settings.state.as_deref());
+    drain::unstarted::refuse(settings, &state, &failure.to_string());
+}
+
+fn begin(settings: &Settings, output: &Output) -> Result<(), Failure> {
     must_be_there(&settings.from)?;
     let volume = node_volume(&settings.from, settings.state.as_deref());
     let state = state_of(&settings.from, settings.state.as_deref());
-    std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
+    drain::folder::make(&settings.from, &state).map_err(|error| {
+        let message = format!("start the drain of {}: {error:#}", settings.from.display());
+        Failure::usage(message, "mend that, then repeat the command")
+    })?;
     if let Some(status) = ask(&state, Order::Status)? {
         return already(&status, settings, output);
     }
@@ -138,15 +158,19 @@ fn node_answers() -> bool {
 }
 
 fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), Failure> {
-    if settings.to.canonicalize().is_ok_and(|to| to == status.to) {
+    let is_folder = is_drained_by(status, &settings.from);
+    if is_folder && settings.to.canonicalize().is_ok_and(|to| to == status.to) {
         say_begun(status, output);
         return Ok(());
     }
+    let said =
+        if is_folder { String::new() } else { format!("{} is not drained: ", settings.from.display()) };
+    let also = if is_folder { "" } else { ", or drain a folder that both are in" };
     Err(Failure::usage(
-        format!("{} is drained to {} already", status.from.display(), status.to.display()),
+        format!("{said}{} is drained to {} already", status.from.display(), status.to.display()),
         format!(
-            "wait until it is done, or end it with `forebay drain stop --from {}`, then repeat the command",
-            render::word(&status.from)
+            "wait until it is done, and end it with `forebay drain stop --from {}`, then repeat the command{also}",
+            render::word(&settings.from)
         ),
     ))
 }

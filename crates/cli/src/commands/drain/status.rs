@@ -1,8 +1,8 @@
 //! What the drainers of a session do, and what became of each file, as their folders say.
 
-use drain::rendezvous::SILENCE_MAX;
+use drain::namesake::is_running;
 use drain::settings;
-use drain::status::Status;
+use drain::status::{SILENCE_MAX, Status};
 use drain::{Order, order};
 
 use super::{LISTED_MAX, nobody, state_of};
@@ -80,6 +80,9 @@ pub(super) fn line(status: &Status) -> String {
 /// What is said of a drainer that is not there any more, or may not be: its figures are old.
 fn silence(status: &Status) -> Option<String> {
     let seconds = status.silence().as_secs();
+    if status.refused {
+        return Some(format!("; it could not start {seconds} s ago"));
+    }
     if status.ended {
         return Some(format!("; it was stopped {seconds} s ago"));
     }
@@ -94,10 +97,7 @@ fn silence(status: &Status) -> Option<String> {
 /// Whether a drainer of this node has ended without a word.
 fn is_gone(status: &Status) -> bool {
     let is_silent = || matches!(order(&state_of(&status.from, None), Order::Status), Ok(None));
-    // One that has ended and that nobody has waited for yet has no program any more.
-    let program = || std::fs::read_link(format!("/proc/{}/exe", status.pid));
-    let is_ended = || program().is_err_and(|error| disk::is_absent(&error));
-    status.host == settings::own_host() && is_silent() && is_ended()
+    status.host == settings::own_host() && is_silent() && !is_running(status.pid)
 }
 
 /// The command that starts a drainer again, on its node and in its job.

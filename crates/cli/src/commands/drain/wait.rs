@@ -9,7 +9,7 @@ use drain::status::{Answer, Status, Trouble};
 use drain::wait::{self, Ending, Sums, Watcher};
 
 use super::status::start_command;
-use super::{LISTED_MAX, nobody};
+use super::{LISTED_MAX, nobody, unheard};
 use crate::arguments::DrainOf;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -21,7 +21,10 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| Failure::local("read the drainers' files in", &of.to, &error))?;
-    if let Ending::Answered(_) = ended {
+    if let Ending::Answered(answers) = &ended {
+        if let Some(warning) = unheard::warning(of, answers) {
+            output.note(&warning);
+        }
         let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
         written.map_err(|error| Failure::local("write the receipt in", &of.to, &error))?;
     }
@@ -86,10 +89,20 @@ fn not_whole(answers: &[Answer], output: &Output) -> Failure {
     for (host, path) in open.iter().take(LISTED_MAX) {
         output.note(&format!("forebay: {host}: {path} is open for writing"));
     }
+    // Of a node that could not start, or whose flash failed.
+    let nodes = failed.iter().filter(|(_, trouble)| trouble.path == ".").count();
+    let files = failed.len() - nodes;
+    let mut undrained: Vec<String> =
+        (nodes > 0).then(|| format!("what is on {nodes} nodes")).into_iter().collect();
+    undrained.extend((files > 0 || nodes == 0).then(|| format!("{files} files")));
     Failure::Refused {
         exit: ExitCode::StageOut,
-        message: format!("{} files could not be drained, {} are open for writing", failed.len(), open.len()),
-        advice: "they are kept on their nodes and tried again; mend the causes above and wait again".into(),
+        message: format!(
+            "{} could not be drained, {} files are open for writing",
+            undrained.join(" and "),
+            open.len()
+        ),
+        advice: "they are kept on their nodes; mend the causes above and wait again".into(),
     }
 }
 

@@ -1,146 +1,32 @@
 //! srun's command line: its own options up to the first word that is none, then a program and its arguments.
 
+mod known;
+
 use std::ffi::OsString;
 
+use model::sbatch::{Export, Streams};
+
 use crate::failure::Failure;
-
-/// Options of one letter that take a value, attached or as the next word.
-const SHORT_WITH_VALUE: &str = "ABCDGJLMNSTWcdeimnopqrtwx";
-
-/// Options of one letter that may have a value attached.
-const SHORT_WITH_OPTIONAL_VALUE: &str = "IK";
-
-/// Options of one letter without a value.
-const SHORT_ALONE: &str = "EHOQXZbklsuv";
-
-/// Long options that take a value: with `=`, or as the next word.
-const LONG_WITH_VALUE: &[&str] = &[
-    "account",
-    "accel-bind",
-    "acctg-freq",
-    "bb",
-    "bbf",
-    "chdir",
-    "cluster-constraint",
-    "clusters",
-    "comment",
-    "constraint",
-    "container",
-    "cores-per-socket",
-    "cpu-bind",
-    "cpu_bind",
-    "cpu-freq",
-    "cpus-per-gpu",
-    "cpus-per-task",
-    "deadline",
-    "delay-boot",
-    "dependency",
-    "distribution",
-    "epilog",
-    "error",
-    "exclude",
-    "export",
-    "extra-node-info",
-    "gpu-bind",
-    "gpu-freq",
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-socket",
-    "gpus-per-task",
-    "gres",
-    "gres-flags",
-    "hint",
-    "input",
-    "job-name",
-    "jobid",
-    "licenses",
-    "mail-type",
-    "mail-user",
-    "mem",
-    "mem-bind",
-    "mem_bind",
-    "mem-per-cpu",
-    "mem-per-gpu",
-    "mincpus",
-    "mpi",
-    "msg-timeout",
-    "network",
-    "nodefile",
-    "nodelist",
-    "nodes",
-    "ntasks",
-    "ntasks-per-core",
-    "ntasks-per-gpu",
-    "ntasks-per-node",
-    "ntasks-per-socket",
-    "open-mode",
-    "output",
-    "partition",
-    "power",
-    "prefer",
-    "priority",
-    "profile",
-    "prolog",
-    "qos",
-    "relative",
-    "reservation",
-    "signal",
-    "slurmd-debug",
-    "sockets-per-node",
-    "switches",
-    "task-epilog",
-    "task-prolog",
-    "thread-spec",
-    "threads",
-    "threads-per-core",
-    "time",
-    "time-min",
-    "tmp",
-    "tres-per-task",
-    "uid",
-    "gid",
-    "wait",
-    "wckey",
-    "core-spec",
-];
-
-/// Long options that take a value only with `=`.
-const LONG_WITH_OPTIONAL_VALUE: &[&str] =
-    &["bcast", "compress", "exclusive", "immediate", "kill-on-bad-exit", "nice", "propagate", "x11"];
-
-/// Long options without a value.
-const LONG_ALONE: &[&str] = &[
-    "contiguous",
-    "disable-status",
-    "exact",
-    "hold",
-    "interactive",
-    "label",
-    "no-allocate",
-    "no-kill",
-    "overcommit",
-    "overlap",
-    "oversubscribe",
-    "preserve-env",
-    "pty",
-    "quiet",
-    "quit-on-interrupt",
-    "reboot",
-    "send-libs",
-    "share",
-    "spread-job",
-    "test-only",
-    "unbuffered",
-    "use-min-nodes",
-    "verbose",
-    "whole",
-];
+use known::{
+    LONG_ALONE, LONG_WITH_OPTIONAL_VALUE, LONG_WITH_VALUE, SHORT_ALONE, SHORT_WITH_OPTIONAL_VALUE,
+    SHORT_WITH_VALUE,
+};
 
 /// The options that mean something here.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `-n`.
     pub ranks: Option<u32>,
+    /// `-N`: the smaller number of two.
+    pub nodes: Option<u32>,
+    /// `--ntasks-per-node`.
+    pub ranks_per_node: Option<u32>,
+    /// `-c`.
+    pub cpus_per_rank: Option<u32>,
+    /// `-i`, `-o`, `-e` and `--open-mode`.
+    pub streams: Streams,
+    /// `--export`.
+    pub export: Option<Export>,
     /// `-D`.
     pub chdir: Option<OsString>,
 }
@@ -183,10 +69,8 @@ pub fn parse(words: Vec<OsString>) -> Result<Step, Failure> {
                     Failure::usage(format!("srun: option {name} needs a value"), "write it after the option")
                 })?),
             };
-            match (name.as_str(), value) {
-                ("-n" | "--ntasks", Some(value)) => options.ranks = Some(ranks(&value)?),
-                ("-D" | "--chdir", Some(value)) => options.chdir = Some(value),
-                _ => skipped.push(name),
+            if !options.take(&name, value)? {
+                skipped.push(name);
             }
         }
     };
@@ -194,6 +78,34 @@ pub fn parse(words: Vec<OsString>) -> Result<Step, Failure> {
         return Err(Failure::usage("srun: there is no program to start", "write it after the options"));
     };
     Ok(Step { options, skipped, program, arguments: words.collect() })
+}
+
+impl Options {
+    /// Takes an option; false where it means nothing here.
+    fn take(&mut self, name: &str, value: Option<OsString>) -> Result<bool, Failure> {
+        let Some(value) = value else { return Ok(false) };
+        let text = || value.to_string_lossy().into_owned();
+        match name {
+            "-n" | "--ntasks" => self.ranks = Some(count(name, &text())?),
+            "-N" | "--nodes" => self.nodes = Some(count(name, text().split('-').next().unwrap_or_default())?),
+            "--ntasks-per-node" => self.ranks_per_node = Some(count(name, &text())?),
+            "-c" | "--cpus-per-task" => self.cpus_per_rank = Some(count(name, &text())?),
+            "-D" | "--chdir" => self.chdir = Some(value),
+            "-i" | "--input" => self.streams.input = Some(text()),
+            "-o" | "--output" => self.streams.output = Some(text()),
+            "-e" | "--error" => self.streams.error = Some(text()),
+            "--open-mode" => self.streams.append = text().starts_with('a'),
+            "--export" => self.export = Some(Export::parse(&text())),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How many ranks there are; `default` is what the job has.
+    pub fn ranks(&self, default: Option<u32>) -> u32 {
+        let on_nodes = self.ranks_per_node.map(|ranks| ranks.saturating_mul(self.nodes.unwrap_or(1)));
+        self.ranks.or(on_nodes.max(default)).unwrap_or(1)
+    }
 }
 
 struct Given {
@@ -259,11 +171,10 @@ fn read_short(option: &str) -> Result<Vec<Given>, Failure> {
     Ok(found)
 }
 
-fn ranks(value: &OsString) -> Result<u32, Failure> {
-    let count = value.to_str().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-    count.ok_or_else(|| {
+fn count(option: &str, text: &str) -> Result<u32, Failure> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
         Failure::usage(
-            format!("srun: `{}` is not a number of ranks", value.to_string_lossy()),
+            format!("srun: `{text}` is not a number for {option}"),
             "write a whole number from 1 up, as -n 4",
         )
     })
@@ -297,9 +208,27 @@ mod tests {
     #[test]
     fn what_means_nothing_here_is_skipped_with_its_value() {
         let step = parsed("-N 2 -c2 --cpu-bind=cores --mem 4G --exclusive -K1 -u -t 10 python3 -u x.py");
-        assert_eq!(step.skipped, ["-N", "-c", "--cpu-bind", "--mem", "--exclusive", "-K", "-u", "-t"]);
+        assert_eq!(step.skipped, ["--cpu-bind", "--mem", "--exclusive", "-K", "-u", "-t"]);
         assert_eq!(step.program, "python3");
         assert_eq!(step.arguments, ["-u", "x.py"]);
+    }
+
+    #[test]
+    fn ranks_per_node_count_where_no_number_is_given() {
+        assert_eq!(parsed("--ntasks-per-node=4 a").options.ranks(Some(1)), 4);
+        assert_eq!(parsed("-N2 --ntasks-per-node=4 a").options.ranks(None), 8);
+        assert_eq!(parsed("-N2 a").options.ranks(Some(3)), 3);
+        assert_eq!(parsed("-n 2 --ntasks-per-node=4 a").options.ranks(Some(3)), 2);
+        assert_eq!(parsed("a").options.ranks(None), 1);
+    }
+
+    #[test]
+    fn streams_and_variables_are_kept() {
+        let options = parsed("-o o.%t --error=e.%j -i /dev/null --export=ALL,A=1 -c 3 a").options;
+        assert_eq!(options.streams.output.as_deref(), Some("o.%t"));
+        assert_eq!(options.streams.error.as_deref(), Some("e.%j"));
+        assert_eq!(options.export, Some(Export::parse("ALL,A=1")));
+        assert_eq!(options.cpus_per_rank, Some(3));
     }
 
     #[test]

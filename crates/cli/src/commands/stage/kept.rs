@@ -7,7 +7,6 @@ use model::phase::{Direction, Function, Phase, StageState};
 use serde_json::json;
 use wire::control::{Change, SessionStatus, StageStatus, Teardown, TeardownReply};
 
-use super::super::checked_token;
 use super::super::cluster::Control;
 use super::client::Client;
 use crate::arguments::{Common, Which};
@@ -21,20 +20,19 @@ use crate::summary::Summary;
 ///
 /// # Errors
 /// There is no such buffer, it has nothing that could be staged out, or control refuses.
-pub async fn retry(token: &str, output: &Output) -> Result<u8, Failure> {
+pub async fn retry(token: &Token, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
-    let token = checked_token(token)?;
     let status: SessionStatus = control.get(&session_path(token.as_str(), ""))?;
     if let Some(refusal) = refusal(&status) {
         return Err(refusal);
     }
     if status.persistent.is_some() && status.quarantined.is_none() {
         // What is in it is its owner's until it is destroyed: only what was asked for and failed is done again.
-        let common = Common { token: Some(token.to_string()), wait: true, json: output.json() };
+        let common = Common { token: Some(token.clone()), persistent: None, wait: true, json: output.json() };
         let which = Which { path: None, common };
         return super::change(&Client::Cluster(control), &which, Change::Retry, output).await;
     }
-    stage_out(&control, &token, output)
+    stage_out(&control, token, output)
 }
 
 /// Why nothing of it is to be staged out; control would say of some of these that all is out.

@@ -10,9 +10,8 @@ use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_lin
 use model::phase::{AccessMode, Direction, StageKind};
 use wire::control::{Place, SessionStatus, StagePair, StageScope};
 
-use super::super::checked_token;
 use super::client::Client;
-use crate::arguments::{self, Ask, Kind, Which, token_or_usage};
+use crate::arguments::{self, Ask, Common, Kind, Which, token_or_usage};
 use crate::failure::Failure;
 
 const ADVICE: &str = "name a path below a mounted buffer, or $DW_JOB_STRIPED/PATH and --token TOKEN";
@@ -64,10 +63,10 @@ pub async fn of_request(
     direction: Direction,
     ask: &Ask,
 ) -> Result<(Place, StageKind, Vec<StagePair>), Failure> {
-    let token = ask.common.token.as_deref();
+    let common = &ask.common;
     let (source, destination) = (ask.source.as_path(), ask.destination.as_deref());
     if ask.kind == Some(Kind::List) {
-        let (place, pairs) = of_list(client, direction, source, token).await?;
+        let (place, pairs) = of_list(client, direction, source, common).await?;
         return Ok((place, StageKind::File, pairs));
     }
     let destination = destination.ok_or_else(|| {
@@ -79,7 +78,7 @@ pub async fn of_request(
     };
     check_text(source)?;
     check_text(destination)?;
-    let buffer = locate(client, buffer, token).await?;
+    let buffer = locate(client, buffer, common).await?;
     let pfs = absolute(pfs).map_err(|e| Failure::local("look up", pfs, &e))?;
     let is_folder = match direction {
         Direction::In => disk::is_folder(&pfs).map_err(|e| Failure::local("look up", &pfs, &e))?,
@@ -90,9 +89,9 @@ pub async fn of_request(
         None if is_folder => StageKind::Directory,
         _ => StageKind::File,
     };
-    // A file that goes to a folder keeps its name there; control knows folders by their slash.
+    // A file that goes to a folder keeps its name there; control knows folders by their slash, and the root as empty.
     let into_folder = kind == StageKind::File && direction == Direction::In && buffer.is_folder;
-    let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
+    let path = if into_folder && !buffer.path.is_empty() { buffer.path + "/" } else { buffer.path };
     let here = if direction == Direction::In { Some(pfs.clone()) } else { buffer.here };
     let pair = StagePair::new(path, pfs);
     let pair = client.asking(move || with_known(pair, direction, here.as_deref())).await;
@@ -115,10 +114,10 @@ fn check_text(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// A path that is in no buffer.
 pub async fn of_which(client: &Client, which: &Which) -> Result<(Place, StageScope), Failure> {
-    let token = which.common.token.as_deref();
+    let common = &which.common;
     match &which.path {
         Some(path) => {
-            let located = locate(client, path, token).await?;
+            let located = locate(client, path, common).await?;
             let scope = match located.is_folder || located.path.is_empty() {
                 true => StageScope::Directory(located.path),
                 false => StageScope::Files(vec![located.path]),
@@ -126,8 +125,10 @@ pub async fn of_which(client: &Client, which: &Which) -> Result<(Place, StageSco
             Ok((located.place, scope))
         }
         None => {
-            let token = token_or_usage(token, NAME_ONE)?;
-            let root = of_session(client, &token).await?;
+            let root = match &common.persistent {
+                Some(name) => of_persistent(client, name).await?,
+                None => of_session(client, token_or_usage(common.token.as_ref(), NAME_ONE)?).await?,
+            };
             Ok((root, StageScope::All))
         }
     }
@@ -137,7 +138,7 @@ async fn of_list(
     client: &Client,
     direction: Direction,
     file: &Path,
-    token: Option<&str>,
+    common: &Common,
 ) -> Result<(Place, Vec<StagePair>), Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| {
         Failure::no_input(
@@ -161,6 +162,7 @@ async fn of_list(
         pairs.push(StagePair { size_hint, ..StagePair::new(entry.buffer.path, pfs) });
     }
     let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
+    let token = common.persistent.as_ref().or(common.token.as_ref());
     let located = of_variable(client, BufferPath { root, path: String::new() }, token).await?;
     if let (Direction::Out, Some(here)) = (direction, located.here) {
         pairs = client.asking(move || measured(pairs, &here)).await;
@@ -168,7 +170,11 @@ async fn of_list(
     Ok((located.place, pairs))
 }
 
-async fn locate(client: &Client, path: &Path, token: Option<&str>) -> Result<Located, Failure> {
+async fn locate(client: &Client, path: &Path, common: &Common) -> Result<Located, Failure> {
+    if let Some(name) = &common.persistent {
+        return in_persistent(client, path, name).await;
+    }
+    let token = common.token.as_ref();
     if let Some(parsed) = path.to_str().and_then(parse_buffer_path) {
         let parsed = parsed.map_err(|why| Failure::usage(why, ADVICE))?;
         return of_variable(client, parsed, token).await;
@@ -185,12 +191,32 @@ async fn locate(client: &Client, path: &Path, token: Option<&str>) -> Result<Loc
     Ok(Located { place: mounted.place(), path: below, is_folder, here: Some(path.to_owned()) })
 }
 
+/// A path from the root of a persistent buffer.
+async fn in_persistent(client: &Client, path: &Path, name: &Token) -> Result<Located, Failure> {
+    let place = of_persistent(client, name).await?;
+    let text = path.to_string_lossy();
+    let below = text.trim_start_matches('/');
+    let is_folder = below.is_empty() || below == "." || below.ends_with('/');
+    let parts: Vec<&str> = below.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    Ok(Located { place, path: parts.join("/"), is_folder, here: None })
+}
+
+/// The persistent buffer's namespace.
+async fn of_persistent(client: &Client, name: &Token) -> Result<Place, Failure> {
+    let status: SessionStatus = client.get(&session_path(name.as_str(), "")).await?;
+    if status.persistent.is_none() {
+        return Err(Failure::no_input(
+            format!("{name} is the buffer of a job, and no persistent one"),
+            format!("write --token {name}"),
+        ));
+    }
+    of_session(client, name.clone()).await
+}
+
 /// A path as directives have it.
-async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
-    let token = match arguments::token(token) {
-        Some(token) => checked_token(&token)?,
-        None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
-    };
+async fn of_variable(client: &Client, path: BufferPath, token: Option<&Token>) -> Result<Located, Failure> {
+    let token = arguments::token(token)?
+        .ok_or_else(|| Failure::usage(format!("{path} is of no session here"), ADVICE))?;
     let (persistent, access_mode) = (path.root.buffer.persistent().cloned(), path.root.access_mode);
     // Where it is mounted here, a folder can be told from a file.
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
@@ -217,8 +243,7 @@ async fn mountpoint(
 }
 
 /// A session's own namespace: the striped one, where it has one.
-async fn of_session(client: &Client, token: &str) -> Result<Place, Failure> {
-    let token = checked_token(token)?;
+async fn of_session(client: &Client, token: Token) -> Result<Place, Failure> {
     let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await?;
     let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());

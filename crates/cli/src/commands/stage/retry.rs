@@ -8,7 +8,7 @@ use model::phase::{Direction, Phase};
 use wire::control::{Change, StageStatus};
 
 use super::super::run::conclude;
-use super::super::{Context, checked_token, programs};
+use super::super::{Context, programs};
 use super::client::Client;
 use crate::arguments::{Common, Which};
 use crate::exit_code::ExitCode;
@@ -22,24 +22,23 @@ use crate::session::Staged;
 ///
 /// # Errors
 /// There is no such buffer, or another process works on it.
-pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+pub async fn retry(token: &Token, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     let context = Context::open(output, dir)?;
-    let token = checked_token(token)?;
-    let lock = context.records.lock(&token)?;
+    let lock = context.records.lock(token)?;
     context.service.ensure_up().await?;
-    let ended = retry_locked(&context, &token, lock).await;
+    let ended = retry_locked(&context, token, lock).await;
     if !matches!(ended, Ok(None)) {
         context.service.stop_if_idle().await;
     }
     match ended? {
         Some(exit) => Ok(exit),
-        None => on_demand(Client::Own(Box::new(context)), &token, output).await,
+        None => on_demand(Client::Own(Box::new(context)), token, output).await,
     }
 }
 
 /// Only what was asked for and failed is done again.
 async fn on_demand(client: Client, token: &Token, output: &Output) -> Result<u8, Failure> {
-    let common = Common { token: Some(token.to_string()), wait: true, json: output.json() };
+    let common = Common { token: Some(token.clone()), persistent: None, wait: true, json: output.json() };
     let which = Which { path: None, common };
     let ended = super::change(&client, &which, Change::Retry, output).await;
     client.close().await;
@@ -124,7 +123,7 @@ async fn stage_in(context: &Context, token: &Token, phase: Phase) -> Result<u8, 
     if phase != Phase::Ready {
         return Err(nothing_out());
     }
-    match context.session(token).stage(Direction::In).await? {
+    match context.session(token).stage_in().await? {
         Staged::Complete => {
             context.output.say(&format!("forebay: buffer {token} is staged in; run its job with `{resume}`"));
             Ok(ExitCode::Success.number())

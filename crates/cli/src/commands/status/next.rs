@@ -4,6 +4,8 @@ use model::phase::{Phase, StageState};
 use serde::Serialize;
 use wire::control::SessionStatus;
 
+use crate::render;
+
 /// What `forebay run` has to do with a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,7 +21,7 @@ pub enum Run {
 }
 
 /// Whether its job has ended, and what it made could not be staged out.
-fn is_failed_out(session: &SessionStatus) -> bool {
+pub fn is_failed_out(session: &SessionStatus) -> bool {
     session.phase == Phase::Unmounted && session.stages.iter().any(|stage| stage.state == StageState::Failed)
 }
 
@@ -35,17 +37,19 @@ pub fn commands(session: &SessionStatus, run: Run) -> Vec<String> {
         (Run::Cluster, _) if is_failed_out(session) && session.busy.is_none() => {
             vec![format!("stage retry {token}")]
         }
+        (Run::Cluster, Phase::Mounted) if session.is_by_hand() => umounts(session),
         (Run::Cluster, _) => vec![],
         (Run::Interrupted, _) if is_failed_out(session) => vec![format!("stage retry {token}"), remove],
         (Run::Interrupted, Phase::StagedOut) => vec![remove],
         (Run::Interrupted, _) => vec![format!("run --resume {token}"), remove],
-        (Run::None, Phase::Mounted) => session
-            .activations
-            .iter()
-            .map(|activation| format!("umount {}", activation.mountpoint.display()))
-            .collect(),
+        (Run::None, Phase::Mounted) => umounts(session),
         (Run::None, _) => vec![format!("mount PATH --token {token}"), remove],
     }
+}
+
+fn umounts(session: &SessionStatus) -> Vec<String> {
+    let places = session.activations.iter().map(|activation| render::word(&activation.mountpoint));
+    places.map(|place| format!("umount {place}")).collect()
 }
 
 /// Whether its run was ended before its end. One that was staged out was kept because somebody asked for that.

@@ -1,13 +1,16 @@
 //! What `forebay status` shows, as text and as JSON.
 
-use model::phase::StageState;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
 use serde::Serialize;
-use wire::control::{ApiError, Blame, ErrorCode, NodeStatus, PoolStatus, SessionStatus, Status};
+use wire::control::{NodeStatus, PoolStatus, SessionStatus, Status};
 
 use super::next::{self, Run};
-use super::{copies, mirrors, stages};
+use super::row::Row;
+use crate::arguments;
 use crate::output::Output;
-use crate::render;
+use crate::{kept_in, render};
 
 /// The version of the JSON shape.
 const SCHEMA: u32 = 1;
@@ -16,24 +19,11 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Serialize)]
 pub struct Report {
     schema: u32,
+    /// Where buffers of this machine are kept.
+    folder: Option<PathBuf>,
     pools: Vec<PoolStatus>,
     nodes: Vec<NodeStatus>,
     sessions: Vec<Row>,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    #[serde(flatten)]
-    session: SessionStatus,
-    run: Run,
-    /// Of the stage that copies now.
-    bytes_per_second: Option<f64>,
-    /// Until that stage is done.
-    seconds_left: Option<f64>,
-    advice: Vec<String>,
-    /// Lines on its stages.
-    #[serde(skip)]
-    stage_lines: Vec<String>,
 }
 
 impl Report {
@@ -45,20 +35,35 @@ impl Report {
             let advice = commands.iter().map(|command| output.command(command)).collect();
             Row::new(session, run, advice, output)
         });
-        Report { schema: SCHEMA, sessions: sessions.collect(), pools: status.pools, nodes: status.nodes }
+        Report {
+            schema: SCHEMA,
+            folder: None,
+            sessions: sessions.collect(),
+            pools: status.pools,
+            nodes: status.nodes,
+        }
     }
 
-    /// As text, or as one line of JSON.
-    pub fn show(&self, output: &Output, json: bool) {
-        if json {
+    /// The same of buffers that are kept in the state folder `folder`.
+    #[must_use]
+    pub fn kept_in(self, folder: &Path) -> Report {
+        Report { folder: Some(folder.to_owned()), ..self }
+    }
+
+    /// As text, or as one line of JSON. Who watches sees when it was.
+    pub fn show(&self, output: &Output, arguments: &arguments::Status) {
+        if arguments.json {
             output.object(self);
+        } else if arguments.watch {
+            let now = humantime::format_rfc3339_seconds(SystemTime::now());
+            output.redraw(&format!("{now}\n{}", self.text()));
         } else {
             output.say(&self.text());
         }
     }
 
     fn text(&self) -> String {
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.folder.iter().map(|folder| kept_in::line(folder)).collect();
         for pool in &self.pools {
             let amount = |grains: u64| render::bytes(grains.saturating_mul(pool.granularity_bytes));
             lines.push(format!(
@@ -104,114 +109,10 @@ fn node_line(node: &NodeStatus) -> String {
         .unwrap_or_default()
 }
 
-/// Whose fault an error is.
-fn fault(error: &ApiError) -> &'static str {
-    match error.blame {
-        Blame::User => "the script's or its files' fault",
-        Blame::Site => "the site's fault",
-        Blame::Forebay => "a bug of Forebay",
-    }
-}
-
-impl Row {
-    fn new(session: SessionStatus, run: Run, advice: Vec<String>, output: &Output) -> Row {
-        let active = session.stages.iter().find(|stage| stage.state == StageState::Active);
-        let gauge = active.map(|stage| (stages::gauge(stage), &stage.progress));
-        Row {
-            bytes_per_second: gauge.as_ref().and_then(|(gauge, _)| gauge.rate()),
-            seconds_left: gauge
-                .as_ref()
-                .and_then(|(gauge, of)| gauge.left(of))
-                .map(|left| left.as_secs_f64()),
-            stage_lines: stages::lines(&session.stages, output),
-            session,
-            run,
-            advice,
-        }
-    }
-
-    fn lines(&self, nodes: &[NodeStatus]) -> Vec<String> {
-        let session = &self.session;
-        let mut lines = vec![self.headline()];
-        lines.extend(session.activations.iter().map(|activation| {
-            let state = if activation.mounted { "mounted" } else { "not mounted" };
-            let lost = match activation.interruptions {
-                0 => String::new(),
-                count => {
-                    format!(", lost and mounted again {}", render::counted(count.into(), "time", "times"))
-                }
-            };
-            format!(
-                "  {} {} at {}{}{lost}",
-                render::access_mode(activation.access_mode),
-                state,
-                activation.mountpoint.display(),
-                if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
-            )
-        }));
-        let instance = session.instance.iter();
-        lines.extend(instance.clone().flat_map(|instance| &instance.unserved).flat_map(|part| {
-            [
-                format!("  the part on node {} is not served: {}", part.node, part.why),
-                format!("    {}", part.advice),
-            ]
-        }));
-        lines.extend(instance.clone().filter_map(|instance| copies::line(instance, nodes)));
-        lines.extend(instance.flat_map(mirrors::lines));
-        lines.extend(self.stage_lines.iter().cloned());
-        if let Some((function, error)) = &session.failed {
-            // What to do was said with the token, and of the node's process, that there were then.
-            let is_old = session.quarantined.is_some() || error.code == ErrorCode::PartNotServed;
-            let what = if is_old { error.message.clone() } else { error.to_string() };
-            lines.push(format!("  {} failed, {}: {what}", render::function(*function), fault(error)));
-        }
-        lines.extend(session.kept.iter().map(|why| format!("  kept: {why}")));
-        if !self.advice.is_empty() {
-            let interrupted = if next::is_cut_short(session, self.run) { "interrupted, " } else { "" };
-            let commands: Vec<String> = self.advice.iter().map(|command| format!("`{command}`")).collect();
-            lines.push(format!("  {interrupted}{}", commands.join(" or ")));
-        }
-        lines
-    }
-
-    fn headline(&self) -> String {
-        let session = &self.session;
-        let busy =
-            session.busy.map(|function| format!(", {} runs", render::function(function))).unwrap_or_default();
-        let room = session.instance.as_ref().map_or(String::new(), |instance| {
-            if instance.nodes.is_empty() {
-                return format!(", {} on the job's own nodes", render::bytes(instance.capacity_bytes));
-            }
-            format!(
-                ", {} of {} in use, {} on {} ({})",
-                render::used(instance),
-                render::bytes(instance.capacity_bytes),
-                render::counted(instance.nodes.len() as u64, "fragment", "fragments"),
-                instance.nodes.join(" "),
-                render::volume(instance.volume)
-            )
-        });
-        let dirty = match session.bytes_dirty {
-            0 => String::new(),
-            bytes => format!(", at most {} not staged out", render::bytes(bytes)),
-        };
-        let whose =
-            if self.run == Run::Cluster { format!(" of user {}", session.owner.uid) } else { String::new() };
-        let name = match session.script.job_name.as_str() {
-            "" => String::new(),
-            name => format!(" ({name})"),
-        };
-        let live = if self.run == Run::Live { ", being run" } else { "" };
-        format!(
-            "buffer {}{name}{whose}: {}{busy}{live}{room}{dirty}",
-            session.token,
-            render::phase(session.phase)
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use model::phase::StageState;
+
     use super::*;
     use crate::fixtures;
 
@@ -224,6 +125,7 @@ mod tests {
             next::commands(&session, run).iter().map(|command| format!("forebay {command}")).collect();
         Report {
             schema: SCHEMA,
+            folder: None,
             pools: vec![PoolStatus {
                 name: "local".into(),
                 granularity_bytes: 1 << 20,
@@ -251,6 +153,7 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
   stage_in /pfs/stars -> $DW_JOB_STRIPED/stars: 38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
   stage_out $DW_JOB_STRIPED/results -> /pfs/results: 2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   stage out failed, the site's fault: 1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`
+  kept: its stage-out is not complete
   `forebay stage retry 3` or `forebay rm 3`";
         assert_eq!(report(Run::Interrupted).text(), expected);
     }
@@ -280,7 +183,10 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
         session.stages[0].progress.bytes_verified = 1 << 20;
         let report = report_of(session, Run::Cluster);
         let text = report.text();
-        assert!(text.contains("buffer 3 (stars) of user 1000: unmounted"), "{text}");
+        assert!(
+            text.contains(&format!("buffer 3 (stars) of {}: unmounted", crate::identity::name_of(1000))),
+            "{text}"
+        );
         assert!(text.contains("at most 6 MiB not staged out"), "{text}");
         assert!(text.contains("2 MiB of 3 MiB, 2 of 3 entries, 1 MiB/s, 2.0 s left"), "{text}");
         let json = serde_json::to_value(&report).unwrap();

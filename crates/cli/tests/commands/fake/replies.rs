@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
+use model::phase::{AccessMode, Direction, Phase};
 use model::{InstanceId, NodeName, Token};
 use wire::control::{
     ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, Owner, Script, SessionStatus, Side,
-    StageProgress, StageStatus, VolumeKind,
+    StageProgress, StageStatus,
 };
 
 pub fn job_summary() -> JobSummary {
@@ -46,15 +46,11 @@ fn stage(number: u32, direction: Direction, source: &str, destination: &str) -> 
     StageStatus {
         id: format!("1.{number}"),
         direction,
-        kind: StageKind::File,
         source: source.into(),
         destination: destination.into(),
-        state: StageState::Pending,
         progress: StageProgress { bytes_total: 5, bytes_done: 5, planned: true, ..StageProgress::default() },
         elapsed_ms: 10,
-        failures: vec![],
-        error: None,
-        notes: wire::control::StageNotes::default(),
+        ..StageStatus::default()
     }
 }
 
@@ -65,18 +61,11 @@ fn instance() -> InstanceStatus {
         capacity_bytes: 1 << 30,
         used_bytes: 5,
         nodes: vec![NodeName::literal("n0")],
-        volume: VolumeKind::Directory,
         access_modes: vec![AccessMode::Striped],
         pool: "local".into(),
         intact: Some(true),
-        unserved: vec![],
-        copies: vec![],
-        redundancy: model::phase::Redundancy::None,
         allocated_bytes: 1 << 30,
-        mirrors: vec![],
-        damaged: vec![],
-        lost_writes: vec![],
-        given_up: vec![],
+        ..InstanceStatus::default()
     }
 }
 

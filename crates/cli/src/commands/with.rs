@@ -1,0 +1,46 @@
+//! `forebay with`: a buffer around one command, as `forebay run` gives one to a script.
+
+use std::path::{Path, PathBuf};
+
+use super::run::start;
+use crate::arguments::{Run, With};
+use crate::env;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::script::{self, Submission};
+
+/// What `forebay run` starts scripts with, and puts first in their `PATH`.
+const OURS: &str = "srun";
+
+/// Runs the command; the result is the process's exit status.
+///
+/// # Errors
+/// What keeps it from having a buffer.
+pub async fn run(arguments: With, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let (folder, program) = (script::current_folder()?, program(&arguments.command[0])?);
+    if arguments.job.buffer.capacity.is_none() {
+        return Err(Failure::usage("the option --capacity is missing", "say how much, as --capacity 10GiB"));
+    }
+    let submission = Submission::of_command(program, &folder, &arguments.job.buffer)?;
+    start(&Run::from(arguments), &submission, output, dir).await
+}
+
+/// Where the command is.
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(name);
+    if name.contains('/') {
+        return env::is_program(path).then(|| path.to_owned()).ok_or_else(|| {
+            Failure::no_input(
+                format!("{name} is no program that can be started"),
+                "check its path and its mode",
+            )
+        });
+    }
+    let is_ours = (name == OURS).then(|| path.to_owned());
+    is_ours.or_else(|| env::program(name)).ok_or_else(|| {
+        Failure::no_input(
+            format!("there is no program {name} in PATH"),
+            "check the spelling, or give its path",
+        )
+    })
+}
