@@ -40,16 +40,22 @@ impl Disk {
     }
 
     /// ext4 without a journal, which promises 2 GiB and has room for `bytes`: what is more fails when it is written
-    /// back.
+    /// back. Its bitmaps and inodes have their room from the start, so that only what files hold is lost.
     pub fn sick(bytes: u64) -> Disk {
         let disk = Disk::tmpfs(bytes);
         let image = disk.folder().join("image");
         fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("it is sparse");
-        run(Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(&image));
+        let features = "^has_journal,^metadata_csum,^uninit_bg";
+        run(Command::new("mkfs.ext4").args(["-q", "-O", features, "-N", "4096"]).arg(&image));
         let over = disk.folder().join("sick");
         fs::create_dir(&over).expect("the disk is ours");
         run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(over));
         disk
+    }
+
+    /// A sick one has room for all that it promises.
+    pub fn recover(&self) {
+        run(Command::new("mount").args(["-o", "remount,size=3g"]).arg(self.folder()));
     }
 
     /// Memory.

@@ -17,6 +17,7 @@ pub mod processes;
 mod promises;
 pub mod random;
 pub mod runner;
+pub mod sbatch;
 pub mod site;
 pub mod star_catalogue;
 pub mod tree;

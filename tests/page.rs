@@ -21,6 +21,7 @@ macro_rules! page {
 pub const OF_USERS: &[Page] = &[
     page!("README.md"),
     page!("docs/use/tutorial.md"),
+    page!("docs/use/with.md"),
     page!("docs/use/interactive.md"),
     page!("docs/use/job-scripts.md"),
     page!("docs/use/troubleshooting.md"),

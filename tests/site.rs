@@ -65,6 +65,8 @@ pub struct Node {
     process: Option<Child>,
     /// Where mounts are told that its data path is, if not where it is.
     relay: Option<String>,
+    /// After how long it seals what rests, from its next start on: a moment in short tests, ten seconds elsewhere.
+    pub rest_ms: u64,
 }
 
 impl Site {
@@ -91,13 +93,7 @@ impl Site {
         let base = tempfile::Builder::new().prefix("fbc").tempdir().expect("temporary folders are writable");
         // Programs of ordinary users work in the mounts, too.
         fs::set_permissions(base.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
-        let node = |folder: &Path, name: String, roles| Node {
-            folder: folder.join(&name),
-            name,
-            roles,
-            process: None,
-            relay: None,
-        };
+        let node = |folder: &Path, name: String, roles| Node::new(folder.join(&name), name, roles);
         let mut site = Site {
             storage: (0..plan.storage_nodes)
                 .map(|n| node(disk(n).unwrap_or(base.path()), format!("n{n}"), "storage"))
@@ -124,7 +120,7 @@ impl Site {
         let n = self.compute.len();
         let name = format!("c{n}");
         let folder = self.base.path().join(&name);
-        let mut node = Node { folder, name, roles: "compute", process: None, relay: None };
+        let mut node = Node::new(folder, name, "compute");
         node.start();
         self.compute.push(node);
         self.mount(n);
@@ -161,7 +157,7 @@ impl Site {
             fs::remove_dir_all(&self.storage[*n].folder).expect("the folder is ours");
             let name = format!("{}-again", self.storage[*n].name);
             let folder = self.base.path().join(&name);
-            self.storage[*n] = Node { folder, name, roles: "storage", process: None, relay: None };
+            self.storage[*n] = Node::new(folder, name, "storage");
             self.storage[*n].start();
         }
         for n in lost {
@@ -230,6 +226,10 @@ impl Drop for Site {
 }
 
 impl Node {
+    fn new(folder: PathBuf, name: String, roles: &'static str) -> Node {
+        Node { folder, name, roles, process: None, relay: None, rest_ms: 30 }
+    }
+
     /// Starts it, and waits until it answers.
     #[track_caller]
     pub fn start(&mut self) {
@@ -239,9 +239,7 @@ impl Node {
         let mut command = Command::new(program_folder().join("forebay-node"));
         command.args(["--name", &self.name, "--roles", self.roles, "--dir"]).arg(&self.folder);
         if std::env::var_os(REST).is_none() {
-            // What rests for a moment is sealed with checksums, as elsewhere after ten seconds: so it is in short
-            // tests, too.
-            command.env(REST, "30");
+            command.env(REST, self.rest_ms.to_string());
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
         self.process = Some(command.spawn().expect("the program is built"));

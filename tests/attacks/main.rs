@@ -7,6 +7,7 @@
 
 mod crowds;
 mod impostors;
+mod rotated;
 mod shared_buffers;
 mod site;
 mod swapped;
@@ -28,11 +29,19 @@ const TOGETHER: &[Test] = &[
     ("a_link_in_the_place_of_a_folder_leads_no_stage_in_elsewhere", swapped::staged_in),
     ("what_is_outside_of_the_folders_for_stages_is_not_staged", swapped::outside),
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
+    ("only_an_operator_changes_the_key_of_a_buffer", rotated::by_others),
 ];
 
 /// One by one: they kill, or take all of a service.
 const ALONE: &[Test] = &[
     ("crowds_keep_nobody_from_control", crowds::control),
+    ("a_job_works_on_while_the_key_is_changed_and_the_former_one_opens_nothing", rotated::key),
+    ("who_is_killed_in_any_step_of_a_change_of_the_key_locks_nobody_out", rotated::between::kills),
+    (
+        "the_key_of_a_buffer_that_is_staged_or_removed_is_changed_or_is_said_not_to_be",
+        rotated::between::others,
+    ),
+    ("jobs_work_on_while_the_key_of_munge_is_changed_and_services_are_not_restarted", rotated::munge::key),
     ("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port),
     ("who_takes_the_port_of_a_node_s_api_is_not_believed", impostors::api_port),
 ];

@@ -13,7 +13,8 @@ fn with_adas_files(site: &Site) -> (String, Session<'_>) {
     let mut ada = site.session(ADA, &buffer, "");
     ada.mount();
     ada.run(
-        "umask 022; mkdir $B/alice; echo secret > $B/alice/key; chmod 600 $B/alice/key; echo open > $B/alice/open; \
+        "umask 022; chmod 1777 $B; mkdir $B/alice; echo secret > $B/alice/key; chmod 600 $B/alice/key; \
+         echo open > $B/alice/open; \
          mkdir -m 700 $B/closed; echo inside > $B/closed/f; chmod 666 $B/closed/f",
     )
     .expect_success();

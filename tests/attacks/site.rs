@@ -122,11 +122,17 @@ impl Session<'_> {
         self.site.call("data_in", &self.token, &["--job", plain(&self.script)])
     }
 
+    /// Asks for the mount.
+    pub fn try_mount(&self) -> Outcome {
+        let words = ["--job", plain(&self.script), "--nodehostnamefile", plain(&self.names)];
+        self.site.call("pre_run", &self.token, &words)
+    }
+
     /// Mounts the buffer; where it is then.
     #[track_caller]
     pub fn mount(&mut self) {
-        let words = ["--job", plain(&self.script), "--nodehostnamefile", plain(&self.names)];
-        self.site.manage("pre_run", &self.token, &words);
+        let mounted = self.try_mount();
+        assert!(mounted.status.success(), "pre_run: {}{}", mounted.stdout, mounted.stderr);
         let pattern = format!("/mnt/{}/", self.token);
         let found = self.site.mounts("n3").into_iter().find(|mount| mount.contains(&pattern));
         self.mountpoint = PathBuf::from(found.expect("it is mounted"));

@@ -23,6 +23,7 @@ mod replaced;
 mod rolled_back;
 mod rot;
 mod shut_down;
+mod sick;
 mod unconfirmed;
 mod unverified;
 

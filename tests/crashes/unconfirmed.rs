@@ -9,19 +9,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use tests::disk::Disk;
-use tests::processes::wait_until;
-use tests::site::{HANGS_AFTER, Site};
-
-use crate::one_node::{Sick, beside_a_sick_disk, contents, written};
+use crate::one_node::{Sick, contents, written};
 
 /// The home waits for so long before it judges a mount that is away, and then looks which nodes were lost.
 const AWAY: Duration = Duration::from_secs(25);
 
+/// The home has synced in that time what a mount leaves that ends.
+pub(crate) const SYNCED_WITHIN: Duration = Duration::from_secs(4);
+
 /// A node that has a part of every file, and is not the home.
 const LOSER: usize = 2;
 
-fn failures(status: &Value) -> Vec<&str> {
+pub(crate) fn failures(status: &Value) -> Vec<&str> {
     let failures = status["failures"].as_array().expect("a stage lists them");
     failures.iter().filter_map(|failure| failure["path"].as_str()).collect()
 }
@@ -139,7 +138,7 @@ fn of_a_mount_whose_machine_died_a_stage_out_names_only_what_it_had_opened_for_w
     drop(written(&sick.site.mountpoint(0), "safe", 0).expect("all nodes are there"));
     // What it leaves the home has confirmed before the power is lost.
     sick.site.unmount(0);
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(SYNCED_WITHIN);
     let n = sick.site.add_mount();
     assert_eq!(fs::read(sick.site.mountpoint(n).join("safe")).expect("it is there"), contents(0));
     drop(written(&sick.site.mountpoint(n), "file", 1).expect("all nodes are there"));
@@ -194,26 +193,28 @@ fn an_fsync_is_an_error_soon_for_what_a_mount_had_written_that_died_with_a_stora
 }
 
 #[test]
-fn what_a_disk_could_not_write_back_is_not_staged_out_before_a_program_was_told() {
-    let disk = Disk::sick(24 << 20);
-    let (mut site, _rest) = beside_a_sick_disk(&disk);
-    let (pfs, folder) = (tempfile::tempdir().expect("temporary folders are writable"), site.mountpoint(0));
-    fs::write(folder.join("safe"), "safe").expect("both nodes are there");
-    File::open(folder.join("safe")).and_then(|file| file.sync_all()).expect("both nodes are there");
-    fs::write(folder.join("file"), vec![1; 96 << 20]).expect("the page cache has room");
-    let handle = File::open(folder.join("file")).expect("both nodes are there");
-    // Nobody asks: the node hears of it when it seals what is at rest.
-    let log = |site: &Site| site.storage[1].log();
-    let is_lost = || log(&site).contains("what was written to the object is lost");
-    assert!(wait_until(HANGS_AFTER, is_lost), "{}", log(&site));
-    let status = site.stage_out("1.0", pfs.path());
-    assert_eq!(failures(&status), ["$DW_JOB_STRIPED/file"], "{status}");
-    assert!(!pfs.path().join("file").exists(), "what is left of it has its name on the PFS");
-    // Another process of the node has heard nothing.
-    site.storage[1].kill();
-    site.storage[1].start();
-    // Once here, as its disk is still sick and may fail again.
-    handle.sync_all().expect_err("it was lost");
+fn after_a_clean_unmount_a_power_loss_of_the_home_leaves_nothing_in_doubt() {
+    let mut sick = Sick::start(0);
+    let pfs = tempfile::tempdir().expect("temporary folders are writable");
+    let files = written(&sick.site.mountpoint(0), "file", 0).expect("all nodes are there");
+    files[0].sync_all().expect("all nodes are there");
+    drop(files);
+    sick.site.unmount(0);
+    // The disk has it soon; nobody waits for that.
+    std::thread::sleep(Duration::from_millis(500));
+    sick.lose_power();
+    assert_staged(&sick.site.stage_out("1.0", pfs.path()), pfs.path(), &["file"]);
+}
+
+#[test]
+fn what_a_job_left_and_the_home_has_synced_is_not_in_doubt_after_its_power_loss() {
+    let mut sick = Sick::start(0);
+    let pfs = tempfile::tempdir().expect("temporary folders are writable");
+    drop(written(&sick.site.mountpoint(0), "file", 0).expect("all nodes are there"));
+    sick.site.unmount(0);
+    std::thread::sleep(SYNCED_WITHIN);
+    sick.lose_power();
+    assert_staged(&sick.site.stage_out("1.0", pfs.path()), pfs.path(), &["file"]);
 }
 
 #[test]

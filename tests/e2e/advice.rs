@@ -151,3 +151,14 @@ fn how_much_a_mirrored_buffer_that_does_not_fit_takes_is_told_beside_what_was_as
     let told = &refused.stderr;
     assert!(told.contains("asks for 4 PiB") && told.contains("takes 8 PiB"), "{told}");
 }
+
+#[test]
+fn every_program_calls_itself_by_its_name() {
+    for name in ["control", "node", "mount", "stage", "drain"] {
+        let name = format!("forebay-{name}");
+        let path = tests::cluster::program_folder().join(&name);
+        let said = std::process::Command::new(path).arg("--version").output().expect("it was built");
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.starts_with(&format!("{name} ")), "{said}");
+    }
+}

@@ -1,7 +1,7 @@
 //! `kill -9` of any one process, in the middle of the example or of a stage: the results are correct all the same.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Display, PathBuf};
 
 use rustix::process::Signal;
 use tests::cluster::{Cluster, Running};
@@ -116,37 +116,33 @@ fn strike_in_a_stage(cluster: &Cluster, job: Running, victim: Victim) -> Running
 
 #[track_caller]
 fn a_stage_in_survives_the_death_of(victim: Victim) {
-    let cluster = Cluster::new();
-    let source = large_tree(&cluster);
-    let target = cluster.folder().join("target");
-    let script = format!(
-        "#!/bin/bash\n#DW jobdw capacity=512MiB access_mode=striped type=scratch\n\
-         #DW stage_in type=directory source={} destination=$DW_JOB_STRIPED/tree\n\
-         cp -a ${{DW_JOB_STRIPED}}tree {}\n",
-        source.display(),
-        target.display()
-    );
-    let path = cluster.script(&script);
-    let job = cluster.start(&["run", &path, "--nodes", "4"]);
-    let job = strike_in_a_stage(&cluster, job, victim);
-    job.wait().expect_success();
-    tree::assert_equal(&source, &target);
-    cluster.assert_nothing_left();
+    a_job_survives_the_death_of(victim, |source, target| {
+        format!(
+            "#DW stage_in type=directory source={source} destination=$DW_JOB_STRIPED/tree\n\
+             cp -a ${{DW_JOB_STRIPED}}tree {target}\n"
+        )
+    });
 }
 
 #[track_caller]
 fn a_stage_out_survives_the_death_of(victim: Victim) {
+    a_job_survives_the_death_of(victim, |source, target| {
+        format!(
+            "#DW stage_out type=directory source=$DW_JOB_STRIPED/tree destination={target}\n\
+             cp -a {source} ${{DW_JOB_STRIPED}}tree\n"
+        )
+    });
+}
+
+/// What it copies in its one stage is whole.
+#[track_caller]
+fn a_job_survives_the_death_of(victim: Victim, lines: impl FnOnce(Display<'_>, Display<'_>) -> String) {
     let cluster = Cluster::new();
     let source = large_tree(&cluster);
     let target = cluster.folder().join("target");
-    let script = format!(
-        "#!/bin/bash\n#DW jobdw capacity=512MiB access_mode=striped type=scratch\n\
-         #DW stage_out type=directory source=$DW_JOB_STRIPED/tree destination={}\n\
-         cp -a {} ${{DW_JOB_STRIPED}}tree\n",
-        target.display(),
-        source.display()
-    );
-    let path = cluster.script(&script);
+    let lines = lines(source.display(), target.display());
+    let head = "#!/bin/bash\n#DW jobdw capacity=512MiB access_mode=striped type=scratch\n";
+    let path = cluster.script(&format!("{head}{lines}"));
     let job = cluster.start(&["run", &path, "--nodes", "4"]);
     let job = strike_in_a_stage(&cluster, job, victim);
     job.wait().expect_success();

@@ -370,15 +370,15 @@ fn no_part_stays_on_the_pfs_of_a_large_file_that_was_renamed_after_its_drainer_w
 fn a_drainer_that_has_said_that_it_stops_lets_nobody_in_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path(), "n1", &[]);
-    let door = node.from.join(".forebay-drain/door");
+    let socket = node.from.join(".forebay-drain/socket");
     for _ in 0..10 {
-        let mut asker = UnixStream::connect(&door).unwrap();
+        let mut asker = UnixStream::connect(&socket).unwrap();
         asker.write_all(b"stop\n").unwrap();
         let mut reply = String::new();
         BufReader::new(asker).read_line(&mut reply).unwrap();
         assert!(reply.starts_with('{'), "{reply}");
         // Whoever comes now finds no drainer, and may start one.
-        let refused = UnixStream::connect(&door).map(drop).unwrap_err();
+        let refused = UnixStream::connect(&socket).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         node.start_drain(&[]);
     }

@@ -175,3 +175,44 @@ fn a_name_of_which_nothing_was_drained_is_published_only_where_that_is_asked_for
     assert!(node.to.join("nosuch.committed").exists());
     node.kill();
 }
+
+#[test]
+fn a_second_folder_of_the_jobs_volume_is_not_said_to_be_drained() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = Node::new(folder.path(), "n1");
+    let start = |name: &str| {
+        let from = volume.from.join(name);
+        fs::create_dir_all(&from).unwrap();
+        fs::write(from.join(format!("{name}-data")), name).unwrap();
+        let mut command = volume.command(&["start", "--host", "n1", "--from"]);
+        let output = command.arg(from).env("FOREBAY_LOCAL", &volume.from).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(start("a").0, Some(0));
+    let (code, said) = start("b");
+    assert!(
+        code == Some(64) && said.contains("/b is not drained: ") && said.contains("stop --from"),
+        "{code:?} {said}"
+    );
+    // The same again is no mistake.
+    assert_eq!(start("a").0, Some(0));
+}
+
+#[test]
+fn what_the_job_has_drained_is_not_taken_for_what_a_commit_has_made() {
+    for name in ["latest", "out.committed"] {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::start(folder.path(), "n1", &[]);
+        fs::create_dir(node.from.join("out")).unwrap();
+        fs::write(node.from.join("out/f"), "result").unwrap();
+        fs::write(node.from.join(name), "of the job").unwrap();
+        let refused = node.drain(&["commit", "out"]);
+        assert!(refused.code() != 0 && refused.stderr.contains("move it away"), "{name}: {}", refused.stderr);
+        assert_eq!(fs::read_to_string(node.to.join(name)).unwrap(), "of the job");
+        fs::remove_file(node.from.join(name)).unwrap();
+        fs::remove_file(node.to.join(name)).unwrap();
+        for _ in 0..2 {
+            node.drain(&["commit", "out"]).expect_success();
+        }
+    }
+}

@@ -36,6 +36,8 @@ fn what_is_staged_in_is_seen_at_once(mode: &str, nodes: &str) {
     let file = format!("{text}/file");
     cluster.forebay(&["stage", "in", new.to_str().unwrap(), &file, "--wait"]).expect_success();
     assert_eq!(fs::read_to_string(&file).unwrap(), "new and longer");
+    cluster.forebay(&["stage", "in", new.to_str().unwrap(), &text, "--wait"]).expect_success();
+    assert_eq!(fs::read_to_string(path.join("new")).unwrap(), "new and longer");
 
     // So it is when another process has taken the mount over.
     cluster.process("forebay-mount", "").kill();

@@ -1,6 +1,7 @@
 //! What stages keep, and what happens when they fail.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -48,6 +49,25 @@ fn a_tree_with_links_holes_and_modes_survives_the_way_in_and_out_with_one_node()
 #[test]
 fn a_tree_with_links_holes_and_modes_survives_the_way_in_and_out_with_four_nodes() {
     a_tree_survives_the_way_in_and_out("4");
+}
+
+/// The root of a buffer is closed to others; a copy of what is in it is not, unless the job says so.
+#[test]
+fn the_root_of_a_buffer_becomes_a_folder_as_its_user_makes_them() {
+    let cluster = Cluster::new();
+    let original = cluster.pfs("original");
+    let there = cluster.pfs("there");
+    fs::set_permissions(&there, fs::Permissions::from_mode(0o2775)).expect("the folder is ours");
+    for (target, commands, mode) in
+        [("new", "", 0o755), ("there", "", 0o2775), ("closed", "chmod 710 $DW_JOB_STRIPED", 0o710)]
+    {
+        let target = cluster.folder().join(target);
+        let commands = format!("{commands}\necho result >$DW_JOB_STRIPED/result\n");
+        cluster.run(&script(&original, "", &target, &commands), &[]).expect_success();
+        assert_eq!(fs::read_to_string(target.join("result")).expect("it was staged out"), "result\n");
+        let found = fs::metadata(&target).expect("it was made").permissions().mode() & 0o7777;
+        assert_eq!(found, mode, "{}", target.display());
+    }
 }
 
 #[test]
@@ -128,6 +148,34 @@ fn a_failed_stage_out_keeps_the_data_until_a_retry_lands_it() {
     cluster.forebay(&["stage", "retry", &tokens[0]]).expect_success();
     tree::assert_equal(&original, &target);
     assert!(cluster.tokens().is_empty(), "a buffer whose data has landed is released");
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_job_that_failed_owes_nothing_that_it_never_made_and_one_that_succeeded_does() {
+    let cluster = Cluster::new();
+    let target = cluster.pfs("target");
+    let script = |commands: &str| {
+        format!(
+            "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n\
+             #DW stage_out type=directory source=$DW_JOB_STRIPED/never destination={p}/never\n\
+             #DW stage_out type=file source=$DW_JOB_STRIPED/made destination={p}/made\n\
+             echo it >$DW_JOB_STRIPED/made; {commands}\n",
+            p = target.display()
+        )
+    };
+    let failed = cluster.run(&script("exit 3"), &["--volume", "directory"]);
+    assert_eq!(failed.code(), 3, "{}{}", failed.stdout, failed.stderr);
+    assert!(failed.stdout.contains("/never: the job failed before it made this"), "{}", failed.stdout);
+    assert_eq!(fs::read_to_string(target.join("made")).expect("it is staged out"), "it\n");
+    assert!(cluster.tokens().is_empty(), "its buffer is released");
+
+    let succeeded = cluster.run(&script("exit 0"), &["--volume", "directory"]);
+    assert_eq!(succeeded.code(), 74, "{}{}", succeeded.stdout, succeeded.stderr);
+    let token = cluster.tokens().remove(0);
+    let give_up = format!("`forebay rm {token} --discard");
+    assert!(succeeded.stdout.contains(&give_up), "{}", succeeded.stdout);
+    cluster.forebay(&["rm", &token, "--discard"]).expect_success();
     cluster.assert_nothing_left();
 }
 

@@ -26,14 +26,23 @@ const COPY: &str = "#!/bin/bash\n\
 /// Processes of the scripts.
 const RANKS: usize = 32;
 
-fn submit<'a>(site: &'a Site, pfs: &Path, script: &str, feature: &str) -> Job<'a> {
+/// Submits a script of Summit's, as users do under Slurm; `files` are beside it, and may be run.
+pub fn submit<'a>(
+    site: &'a Site,
+    pfs: &Path,
+    files: &[(&str, &str)],
+    script: &str,
+    (feature, nodes): (&str, u32),
+) -> Job<'a> {
     let bin = pfs.join("bin");
     fs::create_dir_all(&bin).expect("ours");
     fs::create_dir_all(pfs.join("output")).expect("ours");
     own(pfs, ADA);
-    for (name, text) in [("ior", WRITER), ("cp", COPY)] {
-        fs::write(bin.join(name), text).expect("ours");
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).expect("ours");
+    for (name, text) in files.iter().chain(&[("bin/ior", WRITER), ("bin/cp", COPY)]) {
+        let file = pfs.join(name);
+        fs::write(&file, text).expect("ours");
+        own(&file, ADA);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
     }
     // What a site's login shells set, so that `module` is there.
     let modules = format!(
@@ -46,7 +55,7 @@ fn submit<'a>(site: &'a Site, pfs: &Path, script: &str, feature: &str) -> Job<'a
         ADA,
         pfs,
         script,
-        &["--ignore-pbs", "--nodes=2", &format!("--constraint={feature}"), &modules],
+        &["--ignore-pbs", &format!("--nodes={nodes}"), &format!("--constraint={feature}"), &modules],
     )
     .unwrap_or_else(|text| panic!("sbatch: {text}"))
 }
@@ -86,17 +95,17 @@ fn wait_discarded(site: &Site, job: &Job<'_>, user: User) {
 /// With the PFS alone, with flash and copies by hand, and with Spectral.
 pub fn tutorial(site: &Site) {
     let pfs = site.pfs(ADA, "olcf");
-    let job = submit(site, &pfs, PFS, "nvme");
+    let job = submit(site, &pfs, &[], PFS, ("nvme", 2));
     job.wait_success();
     assert_output(&pfs.join("output"), &job);
 
     let pfs = site.pfs(ADA, "olcf-nvme");
-    let job = submit(site, &pfs, NVME, "nvme");
+    let job = submit(site, &pfs, &[], NVME, ("nvme", 2));
     job.wait_success();
     assert_output(&made(&pfs).join("ada"), &job);
 
     let pfs = site.pfs(ADA, "olcf-spectral");
-    let job = submit(site, &pfs, SPECTRAL, "spectral");
+    let job = submit(site, &pfs, &[], SPECTRAL, ("spectral", 2));
     job.wait_success();
     assert_output(&made(&pfs), &job);
     let said = job.output();
@@ -159,7 +168,9 @@ pub fn striped(site: &Site) {
         "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=1\n\
          #DW jobdw type=scratch access_mode=striped pool=nvme capacity=100MiB drain=on-close\n\
          #DW stage_out type=file source=$DW_JOB_STRIPED/shared destination={p}/shared\n\
-         dwstat fragments | grep -o 'n[1-4] *$' | sort | tr -d '\\n '; echo\n\
+         session=$(dwstat sessions | grep \" $SLURM_JOB_ID \" | awk '{{print $1}}')\n\
+         instance=$(dwstat instances | awk \"/ $session /\"'{{print $1}}')\n\
+         dwstat fragments | grep \" $instance \" | grep -o 'n[1-4] *$' | sort | tr -d '\\n '; echo\n\
          srun bash -c 'yes $SLURM_PROCID | head -c 3000000 |\n\
              dd of=$DW_JOB_STRIPED/shared bs=3000000 iflag=fullblock seek=$SLURM_PROCID conv=notrunc 2>/dev/null'\n\
          srun bash -c 'md5sum <$DW_JOB_STRIPED/shared' | sort -u | wc -l\n\
@@ -181,7 +192,7 @@ pub fn cancelled(site: &Site) {
     let script = SPECTRAL.replace("jsrun -n 2 -r 1 ls", "touch written\nsleep 600\njsrun -n 2 -r 1 ls");
     let writer = "forebay drain pause >/dev/null; exec ./bin/ior";
     let script = script.replace("./bin/ior", &format!("sh -c '{writer} \"$@\"' -"));
-    let job = submit(site, &pfs, &script, "spectral");
+    let job = submit(site, &pfs, &[], &script, ("spectral", 2));
     job.wait_until("everything is written", || pfs.join("written").exists());
     assert!(!made(&pfs).join("ior_file_easy.00000000").exists(), "the drain is paused");
     job.cancel(&[]);

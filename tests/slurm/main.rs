@@ -17,6 +17,7 @@ mod job;
 mod killed_stages;
 mod local;
 mod lost_nodes;
+mod node_local;
 mod pages;
 mod persistent;
 mod refusals;
@@ -25,7 +26,11 @@ mod scripts;
 mod site;
 mod slurmctld;
 mod staging;
+mod storm;
+mod summit;
 mod tools;
+mod unmade;
+mod ways;
 
 use tests::runner::Runner;
 
@@ -43,11 +48,25 @@ const TOGETHER: &[Test] = &[
     ("a_private_namespace_is_each_nodes_own", scripts::private_on_each_node),
     ("hints_and_remarks_of_public_scripts_change_nothing", scripts::hints_and_remarks),
     ("symbols_are_replaced_and_array_tasks_have_buffers_of_their_own", scripts::arrays_and_symbols),
+    ("tasks_of_an_array_without_symbols_have_buffers_of_their_own", scripts::array_without_symbols),
+    ("options_of_sbatch_and_srun_do_what_they_do_under_forebay_run", scripts::options),
     ("a_job_that_fails_is_staged_out_all_the_same", scripts::failing_job),
+    ("a_job_that_was_cut_short_does_not_hold_its_buffer_for_what_it_never_made", unmade::cut_short),
+    ("a_job_that_succeeded_without_what_is_to_be_staged_out_is_kept_and_told_so", unmade::succeeded),
     ("srun_and_salloc_have_buffers_and_variables", scripts::interactive),
+    ("a_buffer_is_asked_for_by_options_of_sbatch_salloc_and_srun", ways::options),
+    ("each_component_of_a_heterogeneous_job_has_its_own_buffer", ways::heterogeneous),
+    ("an_mpi_program_runs_on_two_nodes_from_the_buffer", ways::mpi),
     ("a_missing_source_is_told_to_the_user", scripts::source_that_vanishes),
     ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
     ("a_persistent_buffer_may_have_a_dot_in_its_name", persistent::name_with_a_dot),
+    ("a_persistent_buffer_is_filled_without_a_job", persistent::filled_without_a_job),
+    ("a_persistent_buffer_is_mounted_on_a_node_without_a_job", persistent::mounted_without_a_job),
+    (
+        "a_persistent_buffer_of_one_user_is_mounted_by_nobody_else_without_a_job",
+        persistent::mounted_by_nobody_else,
+    ),
+    ("persistent_buffers_are_made_and_removed_by_salloc_and_srun", persistent::without_a_script),
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
     ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),
@@ -55,7 +74,7 @@ const TOGETHER: &[Test] = &[
     ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
     ("a_dw_line_gives_each_node_a_private_volume_that_is_drained", local::directive),
     ("a_striped_buffer_lies_on_the_jobs_own_nodes", local::striped),
-    ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
+    ("malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 
 /// Tests that need the cluster for themselves.
@@ -63,6 +82,10 @@ const ALONE: &[Test] = &[
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("the_examples_of_the_cluster_run", scripts::examples),
     ("olcfs_scripts_run_unchanged_on_node_local_flash", local::tutorial),
+    ("the_scripts_of_the_page_on_node_local_flash_run_as_they_stand", node_local::page),
+    ("a_metadata_benchmark_runs_in_the_folder_that_jsrun_is_told", summit::metadata),
+    ("a_file_of_all_ranks_is_copied_from_the_flash_by_summits_script", summit::btio),
+    ("a_users_storm_of_jobs_with_flash_drains_no_node", storm::of_one_user),
     ("a_job_cancelled_before_its_drain_loses_nothing", local::cancelled),
     ("what_the_pages_for_operators_show_happens", pages::of_operators),
     ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),

@@ -23,7 +23,7 @@ fn destroy(site: &Site, user: User, name: &str) {
 /// Created by one job, used by two more (one after the other), destroyed; another user is refused.
 pub fn owners_alone(site: &Site) {
     let pfs = site.pfs(ADA, "persistent");
-    site.submit(ADA, &pfs, &create("mine", "striped")).wait_success();
+    site.submit(ADA, &pfs, &create("mine", "striped(shared=no)")).wait_success();
     let write = "#!/bin/bash\n#DW persistentdw name=mine\n\
                  echo kept > $DW_PERSISTENT_STRIPED_mine/file; echo $DW_PERSISTENT_STRIPED_mine\n";
     let job = site.submit(ADA, &pfs, write);
@@ -40,11 +40,11 @@ pub fn owners_alone(site: &Site) {
     assert_eq!((job.output().as_str(), read(&pfs.join("file")).as_str()), ("kept\nkept\n", "kept\n"));
 
     let other = site.pfs(GRACE, "thief");
-    let job = site.submit(
-        GRACE,
-        &other,
-        "#!/bin/bash\n#DW persistentdw name=mine\ncat $DW_PERSISTENT_STRIPED_mine/file\n",
-    );
+    let steal = "#!/bin/bash\n#DW persistentdw name=mine\ncat $DW_PERSISTENT_STRIPED_mine/file\n";
+    let refused = site.try_submit(GRACE, &other, steal, &[]).err().expect("it is ada's alone");
+    assert!(refused.contains("the persistent buffer mine belongs to user 2001 alone"), "{refused}");
+    // Where sbatch is not told who submits, the job does not get it either.
+    let job = site.try_submit(GRACE, &other, steal, &["--export=NONE"]).expect("nobody knows better");
     job.wait_shown(&["setup:", "mine"]);
     job.cancel(&[]);
     job.wait_end();
@@ -74,12 +74,106 @@ pub fn name_with_a_dot(site: &Site) {
     destroy(site, ADA, "test35.1");
 }
 
-/// A shared one: two users' jobs at once.
+/// Filled and emptied by its owner without a job; nobody else can.
+pub fn filled_without_a_job(site: &Site) {
+    let pfs = site.pfs(ADA, "filled");
+    site.submit(ADA, &pfs, &create("filled", "striped")).wait_success();
+    let (source, target) = (pfs.join("source"), pfs.join("target"));
+    std::fs::write(&source, "by hand\n").expect("ours");
+    let stage = |user: &str, words: &[&str]| {
+        let words = [&["forebay", "stage"], words, &["--persistent", "filled", "--wait"]].concat();
+        site.on(&format!("head/{user}"), &words)
+    };
+    let [source, shown] = [&source, &target].map(|path| path.to_str().expect("plain names"));
+    let staged = stage("ada", &["in", source, "in/a file"]);
+    assert!(staged.status.success(), "{}{}", staged.stdout, staged.stderr);
+    let reads =
+        "#!/bin/bash\n#DW persistentdw name=filled\ncat \"$DW_PERSISTENT_STRIPED_filled/in/a file\"\n";
+    let job = site.submit(ADA, &pfs, reads);
+    job.wait_success();
+    assert_eq!(job.output(), "by hand\n");
+    let staged = stage("ada", &["out", "in/", shown]);
+    assert!(staged.status.success(), "{}{}", staged.stdout, staged.stderr);
+    assert_eq!(read(&target.join("a file")), "by hand\n");
+    let refused = stage("grace", &["in", source, "in/stolen"]);
+    assert_eq!(refused.status.code(), Some(66), "{}", refused.stderr);
+    destroy(site, ADA, "filled");
+}
+
+/// A command that succeeds; what it prints.
+#[track_caller]
+fn done(site: &Site, place: &str, words: &[&str]) -> String {
+    let outcome = site.on(place, words);
+    assert!(outcome.status.success(), "{words:?}: {}{}", outcome.stdout, outcome.stderr);
+    outcome.stdout
+}
+
+/// A command that fails with `exit` and says `why`.
+#[track_caller]
+fn refused(site: &Site, place: &str, words: &[&str], exit: i32, why: &str) {
+    let outcome = site.on(place, words);
+    assert_eq!(outcome.status.code(), Some(exit), "{words:?}: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(why), "{words:?}: {}", outcome.stderr);
+}
+
+/// Mounted on a node by whoever may use it, without a job, until he unmounts it.
+pub fn mounted_without_a_job(site: &Site) {
+    let pfs = site.pfs(ADA, "mounted");
+    site.submit(ADA, &pfs, &create("looked-at", "striped")).wait_success();
+    let links = pfs.join("sets");
+    let link = links.to_str().expect("plain names");
+    let mounted = done(site, "n1/ada", &["forebay", "mount", "--persistent", "looked-at", link]);
+    assert!(mounted.contains(&format!("forebay umount {link}")), "{mounted}");
+    done(site, "n1/ada", &["bash", "-c", &format!("echo by hand >{link}/file")]);
+    let shown = done(site, "n1/ada", &["forebay", "status"]);
+    assert!(shown.contains("-mount") && shown.contains("forebay umount /"), "{shown}");
+    // Another user has a mount of his own, with the rights that the files give him; asked twice, it is one.
+    let own = |_| done(site, "n2/grace", &["forebay", "mount", "--persistent", "looked-at"]);
+    let [first, again] = [0, 1].map(own);
+    assert_eq!(first, again);
+    let place = first.lines().next().and_then(|line| line.split(" at ").nth(1)).expect("it is said");
+    assert_eq!(done(site, "n2/grace", &["cat", &format!("{place}/file")]), "by hand\n");
+    assert!(!site.on("n2/grace", &["touch", &format!("{place}/new")]).status.success());
+    refused(site, "n2/ada", &["forebay", "umount", place], 66, "no buffer is mounted at");
+    let busy =
+        "(cd \"$1\" && exec sleep 60) & sleep 1; forebay umount \"$1\"; status=$?; kill $!; exit $status";
+    refused(site, "n1/ada", &["bash", "-c", busy, "sh", link], 75, "is in use by");
+    // While it is mounted it is in use.
+    let rm = site.on("head", &["forebay", "rm", "looked-at"]);
+    assert!(!rm.status.success() && rm.stderr.contains("by who has it, ends the mount"), "{}", rm.stderr);
+    let ended = done(site, "n1/ada", &["forebay", "umount", link]);
+    assert_eq!(ended, "forebay: persistent buffer looked-at is unmounted; what is in it is kept\n");
+    assert!(links.symlink_metadata().is_err());
+    done(site, "n2/grace", &["forebay", "umount", place]);
+    destroy(site, ADA, "looked-at");
+}
+
+/// Where and by whom it is not mounted without a job. Nothing is left of a try.
+pub fn mounted_by_nobody_else(site: &Site) {
+    let pfs = site.pfs(ADA, "not-mounted");
+    site.submit(ADA, &pfs, &create("adas-own", "striped(shared=no)")).wait_success();
+    let mount = ["forebay", "mount", "--persistent", "adas-own"];
+    refused(site, "n2/grace", &mount, 64, "belongs to user 2001 alone");
+    refused(site, "head/ada", &mount, 69, "head has no Forebay compute node");
+    let taken = [&mount[..], &[pfs.to_str().expect("plain names")]].concat();
+    refused(site, "n1/ada", &taken, 64, "is there already");
+    destroy(site, ADA, "adas-own");
+}
+
+/// One as scripts for DataWarp make it: two users' jobs at once, and its root belongs to who made it.
 pub fn shared_by_two_users(site: &Site) {
     let pfs = site.pfs(ADA, "shared");
-    site.submit(ADA, &pfs, &create("ours", "striped(shared=yes)")).wait_success();
+    site.submit(ADA, &pfs, &create("ours", "striped")).wait_success();
+    let instances = site.dwstat("instances");
+    let shown = instances.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    assert!(shown.into_iter().any(|words| words.ends_with(&["ours", "public", "1"])), "{instances}");
     let open = "#!/bin/bash\n#DW persistentdw name=ours\nmkdir -m 1777 $DW_PERSISTENT_STRIPED_ours/board\n";
     site.submit(ADA, &pfs, open).wait_success();
+    let enter = "#!/bin/bash\n#DW persistentdw name=ours\ncd $DW_PERSISTENT_STRIPED_ours\n\
+                 stat -c %a:%U .; touch new 2>/dev/null || ls\n";
+    let entered = site.submit(GRACE, &site.pfs(GRACE, "enter"), enter);
+    entered.wait_success();
+    assert_eq!(entered.output(), "755:ada\nboard\n");
     let meet = |own: &str, other: &str| {
         format!(
             "#!/bin/bash\n#DW persistentdw name=ours\nb=$DW_PERSISTENT_STRIPED_ours/board\n\
@@ -93,4 +187,30 @@ pub fn shared_by_two_users(site: &Site) {
     second.wait_success();
     assert_eq!((first.output().as_str(), second.output().as_str()), ("grace\n", "ada\n"));
     destroy(site, ADA, "ours");
+}
+
+/// Made and removed without a script: `salloc` and `srun` with `#BB` lines alone, of which Slurm keeps no file.
+pub fn without_a_script(site: &Site) {
+    let pfs = site.pfs(ADA, "interactive-bb");
+    let file = pfs.join("bb.conf");
+    let bbf = format!("--bbf={}", file.display());
+    let run = |line: &str, command: &[&str]| {
+        std::fs::write(&file, format!("{line}\n")).expect("ours");
+        let words = [&["timeout", "100", command[0], "-N1", &bbf], &command[1..]].concat();
+        let outcome = site.on("head/ada", &words);
+        assert!(outcome.status.success(), "{line}: {}{}", outcome.stdout, outcome.stderr);
+        outcome.stdout
+    };
+    let make = |name: &str| {
+        format!("#BB create_persistent name={name} capacity=16MiB access_mode=striped type=scratch")
+    };
+    run(&make("by-salloc"), &["salloc", "true"]);
+    assert_eq!(run(&make("by-srun"), &["srun", "echo", "ran"]), "ran\n");
+    let path = run(
+        "#DW persistentdw name=by-srun",
+        &["salloc", "srun", "printenv", "DW_PERSISTENT_STRIPED_by-srun"],
+    );
+    assert!(path.ends_with("/\n"), "{path}");
+    run("#BB destroy_persistent name=by-salloc", &["srun", "true"]);
+    run("#BB destroy_persistent name=by-srun", &["salloc", "true"]);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use crate::site::{ADA, Site};
 
 /// What is wrong with it, the directives, and words of the reason.
-const MALFORMED: [(&str, &str, &[&str]); 12] = [
+const MALFORMED: [(&str, &str, &[&str]); 13] = [
     (
         "an unknown type",
         "#DW jobdw type=frobnicate access_mode=striped capacity=16MiB",
@@ -22,6 +22,11 @@ const MALFORMED: [(&str, &str, &[&str]); 12] = [
         &["line 2", "10GiB without"],
     ),
     ("an unknown unit", "#DW jobdw type=scratch access_mode=striped capacity=10Gig", &["10Gig"]),
+    (
+        "a capacity in nodes",
+        "#DW jobdw type=scratch access_mode=striped capacity=2nodes",
+        &["8 EiB", "no other job", "as 10GiB"],
+    ),
     ("more than the pool", "#DW jobdw type=scratch access_mode=striped capacity=100TiB", &["pool"]),
     (
         "an unknown option",

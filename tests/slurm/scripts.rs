@@ -93,10 +93,13 @@ pub fn hints_and_remarks(site: &Site) {
          echo $SLURM_JOB_ID >$DW_JOB_STRIPED/id; cp $DW_JOB_STRIPED/id $DW_JOB_PRIVATE/id\n\
          cmp $DW_JOB_PRIVATE/id <(echo $SLURM_JOB_ID)\n\
          forebay status --json | grep -c 'without effect here: client_cache=yes optimization_strategy=interference'\n\
-         dwstat instances | grep $(dwstat sessions | grep \" $SLURM_JOB_ID \" | awk '{print $1}') | awk '{print $4}'\n";
+         dwstat instances | grep $(dwstat sessions | grep \" $SLURM_JOB_ID \" | awk '{print $1}') | awk '{print $4}'\n\
+         srun -n1 true\n";
     let job = site.submit(ADA, &pfs, script);
     job.wait_success();
-    assert_eq!(job.output(), "1\n64MiB\n");
+    let note =
+        "forebay: note: options without effect here: client_cache=yes optimization_strategy=interference\n";
+    assert_eq!(job.output(), format!("{note}1\n64MiB\n"));
 }
 
 /// `%A`, `%a`, `%d`, `%u` and `%x` in directives of an array, each task with its own buffer.
@@ -106,18 +109,57 @@ pub fn arrays_and_symbols(site: &Site) {
          #DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
          #DW stage_out type=file source=$DW_JOB_STRIPED/r destination=%d/%u-%x-%A-%a%%\n\
          echo task $SLURM_ARRAY_TASK_ID > $DW_JOB_STRIPED/r\n";
-    let job = site.submit(GRACE, &pfs, script);
-    let id = job.id.to_string();
-    let running = || site.on("head", &["squeue", "-a", "-h", "-j", &id]).stdout;
-    let done = tests::processes::wait_until(std::time::Duration::from_secs(120), || {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        running().trim().is_empty()
-    });
-    assert!(done, "{}", running());
+    let id = run_array(site, &pfs, script);
     for task in 1..=3 {
         let path = pfs.join(format!("grace-sweep-{id}-{task}%"));
         assert_eq!(read(&path), format!("task {task}\n"), "{}", path.display());
     }
+}
+
+/// Without a symbol Slurm gives each task the whole array's script.
+pub fn array_without_symbols(site: &Site) {
+    let pfs = site.pfs(GRACE, "plain-array");
+    let script = format!(
+        "#!/bin/bash\n#SBATCH --array=1-3 --nodes=2 --ntasks-per-node=1 --output=/dev/null\n\
+         #DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/r destination={}/r\n\
+         mkdir $DW_JOB_STRIPED/r\n\
+         srun bash -c 'echo $DW_JOB_STRIPED >$DW_JOB_STRIPED/r/$SLURM_ARRAY_TASK_ID.$SLURM_PROCID'\n",
+        pfs.display()
+    );
+    run_array(site, &pfs, &script);
+    let said = |task, rank| read(&pfs.join(format!("r/{task}.{rank}")));
+    let mut buffers: Vec<String> = (1..=3).map(|task| said(task, 0)).collect();
+    assert_eq!(buffers, [said(1, 1), said(2, 1), said(3, 1)], "both nodes have the task's buffer");
+    buffers.sort();
+    buffers.dedup();
+    assert!(buffers.len() == 3 && !buffers[0].is_empty(), "{buffers:?}");
+}
+
+/// Submits an array and waits until Slurm lists none of its tasks any more; its id.
+#[track_caller]
+fn run_array(site: &Site, folder: &Path, script: &str) -> String {
+    let id = site.submit(GRACE, folder, script).id.to_string();
+    let listed = || site.on("head", &["squeue", "-a", "-h", "-j", &id]).stdout;
+    let done = tests::processes::wait_until(std::time::Duration::from_secs(120), || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        listed().trim().is_empty()
+    });
+    assert!(done, "{}", listed());
+    id
+}
+
+/// Options that say where results are and what a job sees: `tests/e2e` has `forebay run` make the same of them.
+pub fn options(site: &Site) {
+    let pfs = site.pfs(GRACE, "options");
+    fs::write(pfs.join("job.sh"), tests::sbatch::SCRIPT).expect("ours");
+    let folder = pfs.to_str().expect("a plain name");
+    let submitted =
+        site.on("head/grace", &["sbatch", "--wait", "--chdir", folder, &format!("{folder}/job.sh")]);
+    assert!(submitted.status.success(), "{}{}", submitted.stdout, submitted.stderr);
+    let limit = std::time::Duration::from_secs(60);
+    assert!(tests::processes::wait_until(limit, || tests::sbatch::is_staged_out(&pfs)));
+    tests::sbatch::assert_results(&pfs, GRACE.name);
 }
 
 /// Slurm does not say how the job ended; what it wrote is saved.

@@ -1,32 +1,73 @@
-//! Circles of files in one crate: files that use each other, directly or by others, as their paths `crate::` and
-//! `super::` say. Tests are left out: they use what they test.
+//! Circles of files in one crate: files that use each other, directly or by others. Tests are left out: they use what
+//! they test.
+//!
+//! A module and its own submodules may know each other: a parent declares its children, gives on what is theirs and
+//! calls them, and they use what it has. So a circle counts only where no one of its files is above all the others.
+//! What a module gives on (`pub use`) is used where it is, not where it was given on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::paths::{Module, Named, named};
 use crate::tree::Source;
 
-/// The place of a file's module in its crate: `["shard", "log"]`, nothing for the root.
-type Module = Vec<String>;
+/// Which modules each one uses.
+type Uses<'a> = BTreeMap<&'a Module, BTreeSet<&'a Module>>;
 
-/// The sizes of the crate's circles, the largest first. The files' paths begin at the crate's `src` folder.
-pub fn sizes(files: &[Source]) -> Vec<usize> {
+/// The crate's circles, each with its files, whose paths begin at the crate's `src` folder.
+pub fn find(files: &[Source]) -> Vec<Vec<String>> {
     let tests = tests(files);
-    let code: BTreeMap<Module, &str> = files
+    let mut code: BTreeMap<Module, Named> = files
         .iter()
         .map(|file| (module(&file.path), file.text.as_str()))
         .filter(|(module, _)| !tests.iter().any(|test| module.starts_with(test)))
+        .map(|(module, text)| (module.clone(), named(&module, text, |path| is_file(files, path))))
         .collect();
-    let uses: BTreeMap<&Module, BTreeSet<&Module>> =
-        code.iter().map(|(module, text)| (module, used(module, text, &code))).collect();
-    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
-        code.keys().map(|module| (module, reach(module, &uses))).collect();
-    let mut circles: BTreeSet<BTreeSet<&Module>> = BTreeSet::new();
-    for (module, there) in &reached {
-        circles.insert(there.iter().copied().filter(|other| reached[other].contains(module)).collect());
+    // Also where the crate's root is not among the files.
+    code.entry(Module::new()).or_default();
+    let uses: Uses<'_> = code
+        .iter()
+        .map(|(module, named)| {
+            let there = named.used.iter().filter_map(|path| resolve(path, &code));
+            (module, there.filter(|other| *other != module).collect())
+        })
+        .collect();
+    let circles: BTreeSet<Vec<&Module>> = code.keys().flat_map(|above| below(above, &uses)).collect();
+    circles.into_iter().map(|circle| circle.into_iter().map(|module| module.join("/")).collect()).collect()
+}
+
+/// The circles of what is below this module, without it, that are in more than one of its children.
+fn below<'a>(above: &Module, uses: &Uses<'a>) -> BTreeSet<Vec<&'a Module>> {
+    let is_below = |module: &Module| module.len() > above.len() && module.starts_with(above);
+    let inside: Uses<'a> = uses
+        .iter()
+        .filter(|(module, _)| is_below(module))
+        .map(|(module, there)| (*module, there.iter().copied().filter(|other| is_below(other)).collect()))
+        .collect();
+    let reached: Uses<'a> = inside.keys().map(|module| (*module, reach(module, &inside))).collect();
+    let circles = reached.iter().map(|(module, there)| {
+        there.iter().copied().filter(|other| reached[other].contains(module)).collect::<Vec<_>>()
+    });
+    let child = |module: &&&Module| module[above.len()].clone();
+    circles
+        .filter(|circle| circle.iter().map(|module| child(&module)).collect::<BTreeSet<_>>().len() > 1)
+        .collect()
+}
+
+/// The file in which the last name of a path is, also where others have given it on.
+fn resolve<'a>(path: &[String], code: &'a BTreeMap<Module, Named>) -> Option<&'a Module> {
+    let mut path = path.to_owned();
+    // What is given on in a circle is nowhere.
+    for _ in 0..code.len() + 1 {
+        let (length, (module, named)) =
+            (0..=path.len()).rev().find_map(|length| Some((length, code.get_key_value(&path[..length])?)))?;
+        match path.get(length).and_then(|name| named.exported.get(name)) {
+            Some(origin) if *origin != path[..=length] => {
+                path = [origin.as_slice(), &path[length + 1..]].concat()
+            }
+            _ => return Some(module),
+        }
     }
-    let mut sizes: Vec<usize> = circles.iter().map(BTreeSet::len).filter(|size| *size > 1).collect();
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
-    sizes
+    None
 }
 
 fn module(path: &str) -> Module {
@@ -35,6 +76,11 @@ fn module(path: &str) -> Module {
         "lib" | "main" => Module::new(),
         path => path.split('/').map(str::to_owned).collect(),
     }
+}
+
+fn is_file(files: &[Source], path: &[String]) -> bool {
+    let name = path.join("/") + ".rs";
+    !path.is_empty() && files.iter().any(|file| file.path == name)
 }
 
 /// The modules that are only there for tests.
@@ -50,78 +96,7 @@ fn tests(files: &[Source]) -> Vec<Module> {
     tests
 }
 
-/// The modules of `code` that a file uses.
-fn used<'a>(module: &Module, text: &str, code: &'a BTreeMap<Module, &str>) -> BTreeSet<&'a Module> {
-    let text: String =
-        without_tests(text).lines().map(|line| line.split("//").next().unwrap_or(line)).collect();
-    let mut found = BTreeSet::new();
-    for start in ["crate::", "super::"] {
-        for (at, _) in text.match_indices(start) {
-            let inside = text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
-            if inside || text[..at].ends_with("super::") {
-                continue;
-            }
-            let (base, rest) = base(module, &text[at..]);
-            let mut paths = Vec::new();
-            leaves(rest, base, &mut paths);
-            found.extend(paths.iter().filter_map(|path| {
-                let mut lengths = (0..=path.len()).rev();
-                lengths.find_map(|length| code.get_key_value(&path[..length])).map(|(module, _)| module)
-            }));
-        }
-    }
-    found.remove(module);
-    found
-}
-
-/// The text before the tests at its end.
-fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text)
-}
-
-/// The module that a path begins in, and what follows.
-fn base<'t>(module: &Module, mut path: &'t str) -> (Module, &'t str) {
-    if let Some(rest) = path.strip_prefix("crate::") {
-        return (Module::new(), rest);
-    }
-    let mut base = module.clone();
-    while let Some(rest) = path.strip_prefix("super::") {
-        base.pop();
-        path = rest;
-    }
-    (base, path)
-}
-
-/// The paths of a use-tree, `a::{b, c::d}`. The rest of the text.
-fn leaves<'t>(text: &'t str, mut base: Module, found: &mut Vec<Module>) -> &'t str {
-    let mut text = text.trim_start();
-    loop {
-        if let Some(mut inner) = text.strip_prefix('{') {
-            loop {
-                inner = leaves(inner, base.clone(), found).trim_start();
-                match inner.strip_prefix(',') {
-                    Some(rest) if !rest.trim_start().starts_with('}') => inner = rest,
-                    _ => return inner.trim_start_matches([',', ' ']).strip_prefix('}').unwrap_or_default(),
-                }
-            }
-        }
-        let end = text.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(text.len());
-        let (name, rest) = text.split_at(end);
-        if !name.is_empty() && name != "self" {
-            base.push(name.to_owned());
-        }
-        match rest.strip_prefix("::") {
-            Some(rest) => text = rest,
-            None => break text = rest,
-        }
-    }
-    found.push(base);
-    // A new name: `as other`.
-    let end = text.find([',', '}', ';', '\n']).filter(|_| text.trim_start().starts_with("as "));
-    &text[end.unwrap_or(0)..]
-}
-
-fn reach<'a>(from: &'a Module, uses: &BTreeMap<&'a Module, BTreeSet<&'a Module>>) -> BTreeSet<&'a Module> {
+fn reach<'a>(from: &'a Module, uses: &Uses<'a>) -> BTreeSet<&'a Module> {
     let mut reached = BTreeSet::from([from]);
     let mut left = vec![from];
     while let Some(module) = left.pop() {
@@ -138,7 +113,7 @@ mod tests {
 
     fn crate_of(files: &[(&str, &str)]) -> Vec<usize> {
         let file = |(path, text): &(&str, &str)| Source { path: (*path).into(), text: (*text).into() };
-        sizes(&files.iter().map(file).collect::<Vec<_>>())
+        find(&files.iter().map(file).collect::<Vec<_>>()).iter().map(Vec::len).collect()
     }
 
     #[test]
@@ -154,9 +129,25 @@ mod tests {
     }
 
     #[test]
-    fn folders_count_by_their_files_and_tests_and_comments_do_not() {
-        let inner = ("a/inner.rs", "use super::super::b;\nuse super::A;\n");
-        assert_eq!(crate_of(&[("a.rs", "use crate::a::inner::{self, X};\n"), inner, ("b.rs", "")]), [2]);
+    fn a_parent_and_its_own_children_may_know_each_other_and_nobody_else_may_between_them() {
+        let parent = ("a.rs", "mod x;\nmod y;\nuse self::x::X;\nuse y::Y;\nfn f() { x::g() }\n");
+        let x = ("a/x.rs", "use super::A;\n");
+        assert_eq!(crate_of(&[parent, x, ("a/y.rs", "use crate::a::A;\n")]), NONE);
+        // Two children, by a path and by what their parent gives on.
+        assert_eq!(
+            crate_of(&[parent, ("a/x.rs", "use super::y::Y;\n"), ("a/y.rs", "use super::x::X;\n")]),
+            [2]
+        );
+        let giving = ("a.rs", "mod x;\nmod y;\npub use self::x::{X};\npub(crate) use y::Y as Z;\n");
+        assert_eq!(crate_of(&[giving, ("a/x.rs", "use super::Z;\n"), ("a/y.rs", "use super::X;\n")]), [2]);
+        // Another file of the crate: the children's use of it is their parent's.
+        let engine = ("engine.rs", "use crate::a;\nfn f() { a::start() }\n");
+        assert_eq!(crate_of(&[parent, engine, ("a/x.rs", "use crate::engine::E;\n"), ("a/y.rs", "")]), [3]);
+        assert_eq!(crate_of(&[parent, engine, ("a/x.rs", ""), ("a/y.rs", "")]), NONE);
+    }
+
+    #[test]
+    fn tests_and_comments_do_not_count() {
         assert_eq!(crate_of(&[("a.rs", "// crate::b\n"), ("b.rs", "use crate::a;\n")]), NONE);
         let tested = "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n";
         assert_eq!(crate_of(&[("a.rs", tested), ("b.rs", "use crate::a;\n")]), NONE);

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! arrows      which crate uses which: Cargo.toml against the list in ARCHITECTURE.md
-//! circles     no two files of a crate that use each other, directly or by others
+//! circles     no two files of a crate that use each other, directly or by others; but a module and its own submodules
+//!             may: a parent declares its children and gives on what is theirs
+//! paths       what a file names, for circles
+//! heads       each file says what it is for
 //! lengths     of files and of functions
 //! columns     of comments and prose
 //! commits     their subjects
 //! licences    of what we link, against deny.toml
+//! materials   what `scripts/sbom` lists, against Cargo.lock
 //! listed      what broke a rule before there was one: `listed.txt`, whose numbers may only fall
 //! ```
 //!
@@ -16,9 +20,12 @@ pub mod arrows;
 pub mod circles;
 pub mod columns;
 pub mod commits;
+pub mod heads;
 pub mod lengths;
 pub mod licences;
 pub mod listed;
+pub mod materials;
+pub mod paths;
 pub mod tree;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The rules, kept by this repository.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::listed::{self, Counts};
 use crate::tree::{Source, ask, read, root, sources};
-use crate::{arrows, circles, columns, commits, lengths, licences};
+use crate::{arrows, circles, columns, commits, heads, lengths, licences, materials};
 
 /// The commits after this one keep the rule for subjects.
 const FIRST: &str = "ccaab54845846096b1ebf963360b3b2add70766d";
@@ -21,26 +21,32 @@ fn metadata(arguments: &[&str]) -> Value {
     serde_json::from_str(&said).expect("cargo speaks JSON")
 }
 
-fn count() -> Counts {
+fn code() -> Vec<Source> {
+    sources(&["crates", "tests", "bench"], ".rs")
+}
+
+fn prose() -> Vec<Source> {
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    sources(&[&["crates", "docs", "bench", "examples"], &pages[..]].concat(), ".md")
+}
+
+fn count(code: &[Source], prose: &[Source]) -> Counts {
     let mut found = Counts::new();
-    let code = sources(&["crates", "tests", "bench"], ".rs");
-    for Source { path, text } in &code {
+    for Source { path, text } in code {
         found.insert(("file", path.clone()), lengths::file(text));
         found.insert(("columns", path.clone()), columns::of_source(text));
+        found.insert(("head", path.clone()), heads::lacking(text));
         for (name, length) in lengths::functions(text) {
             let longest = found.entry(("function", format!("{path} {name}"))).or_default();
             *longest = length.max(*longest);
         }
     }
-    for Source { path, text } in &sources(&["crates", "docs", "bench", "examples"], ".md") {
+    for Source { path, text } in prose {
         found.insert(("columns", path.clone()), columns::of_prose(text));
     }
-    for path in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
-        found.insert(("columns", path.to_owned()), columns::of_prose(&read(path)));
-    }
-    for (name, files) in crates(&code) {
-        for (at, size) in circles::sizes(&files).into_iter().enumerate() {
-            found.insert(("circle", format!("{name} {}", at + 1)), size);
+    for (name, files) in crates(code) {
+        for circle in circles::find(&files) {
+            found.insert(("circle", format!("{name} {}", circle.join(" "))), circle.len());
         }
     }
     listed::breaches(found)
@@ -67,7 +73,7 @@ fn crates(code: &[Source]) -> Vec<(String, Vec<Source>)> {
 fn what_is_too_long_too_wide_or_in_a_circle_is_an_old_breach_and_grows_no_more() {
     let text = read(LIST);
     let listed = listed::parse(&text).unwrap();
-    let found = count();
+    let found = count(&code(), &prose());
     let worse = listed::worse(&listed, &found);
     assert!(worse.is_empty(), "{LIST} does not have:\n{}", worse.join("\n"));
     let Some(lower) = listed::lowered(&listed, &found) else { return };
@@ -95,19 +101,105 @@ fn every_crate_that_is_linked_has_a_licence_that_deny_toml_allows() {
 }
 
 #[test]
+fn the_bill_of_materials_lists_what_is_linked_with_licences_and_checksums_and_nothing_else() {
+    let tree =
+        ["tree", "--offline", "--locked", "--workspace", "-e", "normal", "--prefix", "none", "-f", "{p}"];
+    let others = ["--exclude", "tests", "--exclude", "tidy", "--exclude", "bench"];
+    let linked = ask(env!("CARGO"), &[&tree[..], &others].concat()).expect("cargo knows the workspace");
+    let words = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let mut linked: Vec<String> = linked.lines().filter(|line| !line.is_empty()).map(words).collect();
+    linked.sort();
+    linked.dedup();
+    let bill = ask("scripts/sbom", &[]).expect("it makes one");
+    assert_eq!(ask("scripts/sbom", &[]).as_ref(), Ok(&bill), "the same tree gives the same text");
+    let mut bill: Value = serde_json::from_str(&bill).expect("it is JSON");
+    let wrong = materials::wrong(&bill, &read("Cargo.lock"), &linked);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let first = bill["components"].as_array_mut().unwrap().iter_mut().find(|one| !one["hashes"].is_null());
+    first.unwrap()["hashes"][0]["content"] = json!("0");
+    bill["components"].as_array_mut().unwrap().push(json!({"name": "evil", "version": "1.0.0"}));
+    assert_eq!(materials::wrong(&bill, &read("Cargo.lock"), &linked).len(), 3);
+}
+
+#[test]
 fn subjects_of_commits_have_their_form() {
     // Another user's clone is read as well, and an archive has no history.
     let git = |arguments: &[&str]| ask("git", &[&["-c", "safe.directory=*"], arguments].concat());
     if git(&["cat-file", "-e", FIRST]).is_err() {
         return;
     }
+    let subjects = git(&["log", "--no-merges", "--format=%s", &format!("{FIRST}..HEAD")]).unwrap();
+    let areas = areas();
+    let wrong: Vec<String> =
+        subjects.lines().filter_map(|subject| commits::check(subject, &areas).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn areas() -> Vec<String> {
     let mut areas = vec!["workspace".to_owned()];
     for place in [".", "crates"] {
         let entries = std::fs::read_dir(root().join(place)).unwrap();
         areas.extend(entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()));
     }
-    let subjects = git(&["log", "--no-merges", "--format=%s", &format!("{FIRST}..HEAD")]).unwrap();
-    let wrong: Vec<String> =
-        subjects.lines().filter_map(|subject| commits::check(subject, &areas).err()).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    areas
+}
+
+#[test]
+fn a_violation_of_any_rule_that_is_planted_in_this_repository_fails() {
+    let listed = listed::parse(&read(LIST)).unwrap();
+    let long = "fn f() {\n    g();\n".to_owned() + &"    g();\n".repeat(38) + "}\n";
+    let wide = "x".repeat(121);
+    let head = "//! What it is for.\n";
+    let planted = [
+        ("file", vec![("crates/store/src/planted.rs", head.to_owned() + &"\n".repeat(300))]),
+        ("function", vec![("tests/e2e/planted.rs", head.to_owned() + &long)]),
+        ("columns", vec![("bench/src/planted.rs", format!("{head}// {wide}\n"))]),
+        ("columns", vec![("docs/run/planted.md", wide.clone())]),
+        ("columns", vec![("docs/run/planted.md", format!("- A list,\n\n    {wide}\n"))]),
+        ("head", vec![("crates/model/src/planted.rs", "use std::fmt;\n".to_owned())]),
+        (
+            "circle",
+            vec![
+                ("crates/stage/src/planted.rs", format!("{head}use crate::engine::Engine;\n")),
+                ("crates/stage/src/engine.rs", format!("{head}use crate::planted;\n")),
+            ],
+        ),
+        (
+            "circle",
+            vec![
+                ("crates/wlm/src/planted.rs", format!("{head}mod a;\nmod b;\nuse self::a::f;\nuse b::g;\n")),
+                ("crates/wlm/src/planted/a.rs", format!("{head}use super::b;\nfn f() {{ b::g() }}\n")),
+                ("crates/wlm/src/planted/b.rs", format!("{head}fn g() {{ super::a::f() }}\n")),
+            ],
+        ),
+    ];
+    for (rule, files) in planted {
+        let (mut code, mut prose) = (code(), prose());
+        for (path, text) in files {
+            let all = if path.ends_with(".rs") { &mut code } else { &mut prose };
+            all.retain(|file| file.path != path);
+            all.push(Source { path: path.to_owned(), text });
+            all.sort_by(|a, b| a.path.cmp(&b.path));
+        }
+        let worse = listed::worse(&listed, &count(&code, &prose));
+        assert!(matches!(&worse[..], [one] if one.starts_with(rule)), "{rule}: {worse:?}");
+    }
+}
+
+#[test]
+fn an_arrow_a_licence_and_a_subject_that_are_planted_in_this_repository_fail() {
+    let mut metadata = metadata(&["--no-deps"]);
+    let packages = metadata["packages"].as_array_mut().unwrap();
+    let model = packages.iter_mut().find(|package| package["name"] == "model").unwrap();
+    let used = model["dependencies"].as_array_mut().unwrap();
+    used.push(json!({"name": "wire", "path": "/x", "kind": null}));
+    model["license"] = json!("GPL-3.0-only");
+    let document = read("ARCHITECTURE.md");
+    assert_eq!(arrows::differences(&document, &arrows::of_metadata(&metadata)).len(), 1);
+    let listed = document.replace("\nmodel\n", "\nmodel uses wire\n");
+    let wrong = arrows::differences(&listed, &arrows::of_metadata(&metadata));
+    assert_eq!(wrong, ["model uses wire, which is not above it"]);
+    assert_eq!(licences::refused(&metadata, &licences::allowed(&read("deny.toml"))).len(), 1);
+    commits::check("store, tests: Keep what was synced", &areas()).unwrap();
+    commits::check("shop: Keep what was synced", &areas()).unwrap_err();
 }

@@ -32,6 +32,11 @@ impl<'a> Job<'a> {
         job
     }
 
+    /// Its session's token.
+    pub fn token(&self) -> &str {
+        self.token
+    }
+
     /// Makes its buffer.
     #[track_caller]
     pub fn set_up(mixture: &'a Mixture, token: &'static str) -> Job<'a> {

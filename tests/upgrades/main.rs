@@ -56,6 +56,8 @@ fn a_job_goes_on_while_its_cluster_is_upgraded_node_by_node_and_loses_nothing() 
         mixture.install(host, Todays);
         load.goes_on();
         if host == "n1" {
+            let refused = mixture.rekey(&job).stderr;
+            assert!(refused.contains("n2 is of a release that cannot change the key"), "{refused}");
             // The storage nodes differ now, and help each other with its stages.
             let other = Job::begin(&mixture, "2");
             other.work();
@@ -66,6 +68,12 @@ fn a_job_goes_on_while_its_cluster_is_upgraded_node_by_node_and_loses_nothing() 
     mixture.kill_mounts("n4");
     load.goes_on();
     mixture.assert_mounted_by("n4", Todays);
+    let refused = mixture.rekey(&job).stderr;
+    assert!(refused.contains("1-striped is of an older release, which cannot take another key"), "{refused}");
+    load.goes_on();
+    mixture.kill_mounts("n3");
+    mixture.rekey(&job).expect_success();
+    load.goes_on();
     let records = load.finish();
     job.work();
     let out = job.end();

@@ -5,10 +5,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tests::cluster::Outcome;
 use tests::hosts::{Hosts, plain};
 use tests::processes::{Process, wait_until, wait_until_told};
 use tests::site::{HANGS_AFTER, ask};
 
+use crate::job::Job;
 use crate::release::Release;
 
 /// Two of them store.
@@ -126,6 +128,11 @@ impl Mixture {
         old.iter().for_each(Process::kill);
         let replaced = wait_until(HANGS_AFTER, || self.mounts(node).len() == old.len());
         assert!(replaced, "no successor for the mounts of {node}");
+    }
+
+    /// Has an operator change the key of a job's buffer.
+    pub fn rekey(&self, job: &Job<'_>) -> Outcome {
+        self.hosts.on("head", &[&self.hosts.program("forebay"), "rekey", job.token()])
     }
 
     /// Nothing is allocated or mounted.
