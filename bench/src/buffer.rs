@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use tests::cluster::Cluster;
+use tests::cluster::{Cluster, Outcome, program_folder};
+use tests::processes::{Process, of_folder};
 
 use crate::report;
 
@@ -15,6 +17,9 @@ pub struct Medium {
     pub name: &'static str,
     folder: &'static str,
 }
+
+/// The kernel's ticks in a second, as it shows them to programs on every machine that we are built for.
+const USER_HZ: f64 = 100.0;
 
 /// In memory nothing but our own work costs time.
 const MEDIA: [Medium; 2] =
@@ -46,6 +51,8 @@ pub enum Volume {
 /// A mounted buffer.
 pub struct Buffer {
     cluster: Cluster,
+    /// The folder of the programs.
+    programs: PathBuf,
     mountpoint: PathBuf,
     medium: Medium,
     nodes: u32,
@@ -64,6 +71,17 @@ impl Buffer {
 
     /// Makes one with these options of `forebay mount`.
     pub fn mount_with(medium: Medium, nodes: u32, volume: Volume, options: &[&str]) -> Result<Buffer> {
+        Buffer::mount_by(program_folder(), medium, nodes, volume, options)
+    }
+
+    /// The same with the programs in this folder.
+    pub fn mount_by(
+        programs: PathBuf,
+        medium: Medium,
+        nodes: u32,
+        volume: Volume,
+        options: &[&str],
+    ) -> Result<Buffer> {
         let cluster = Cluster::new_in(Path::new(medium.folder));
         let mountpoint = cluster.pfs("mnt");
         let path = text(&mountpoint)?;
@@ -73,8 +91,16 @@ impl Buffer {
         if volume == Volume::Directory {
             arguments.extend(["--volume", "directory"]);
         }
-        cluster.forebay(&arguments).expect_success();
-        Ok(Buffer { cluster, mountpoint, medium, nodes })
+        let buffer = Buffer { cluster, programs, mountpoint: mountpoint.clone(), medium, nodes };
+        buffer.forebay(&arguments).expect_success();
+        Ok(buffer)
+    }
+
+    /// Runs `forebay ARGUMENTS` on the buffer's state folder to its end.
+    pub fn forebay(&self, arguments: &[&str]) -> Outcome {
+        let mut command = Command::new(self.programs.join("forebay"));
+        command.args(arguments).arg("--dir").arg(&self.cluster.state).current_dir(&self.cluster.work);
+        self.cluster.spawn(command).wait()
     }
 
     /// Where it is mounted.
@@ -115,11 +141,25 @@ impl Buffer {
         if own.is_empty() { vec![self.cluster.state.clone()] } else { own }
     }
 
+    /// CPU seconds that its processes and those that they have waited for have used so far, in the kernel's behalf too.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let ticks: Vec<u64> = of_folder(self.cluster.folder()).iter().map(ticks).collect::<Result<_>>()?;
+        Ok(ticks.iter().sum::<u64>() as f64 / USER_HZ)
+    }
+
     /// Unmounts it and removes everything.
     pub fn unmount(self) -> Result<()> {
-        self.cluster.forebay(&["umount", text(&self.mountpoint)?]).expect_success();
+        self.forebay(&["umount", text(&self.mountpoint)?]).expect_success();
         Ok(())
     }
+}
+
+/// `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5), from the 12th field behind the program's name.
+fn ticks(process: &Process) -> Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid))?;
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().skip(11).take(4));
+    let read = fields.into_iter().flatten().map(str::parse::<u64>).sum::<Result<u64, _>>();
+    read.with_context(|| format!("read the CPU time of process {}", process.pid))
 }
 
 fn text(path: &Path) -> Result<&str> {

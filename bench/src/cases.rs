@@ -1,5 +1,6 @@
 //! What is measured: a file for each group of lines.
 
+pub mod builds;
 pub mod drained;
 pub mod growth;
 pub mod million;

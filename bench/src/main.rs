@@ -38,6 +38,9 @@ struct Options {
     /// Only these groups of lines [default: all but peers]
     #[arg(long, value_name = "GROUP", num_args = 1.., value_parser = GROUPS.map(|group| group.name))]
     only: Vec<String>,
+    /// Compare the programs in this folder with those of today, in the works of all groups or of these
+    #[arg(long, value_name = "FOLDER")]
+    old: Option<PathBuf>,
     #[command(subcommand)]
     part: Option<Part>,
 }
@@ -71,6 +74,11 @@ fn main() -> Result<()> {
 fn measure(options: &Options) -> Result<()> {
     ensure!(options.pairs % 2 == 1, "--pairs must be odd, so that there is a median");
     let effort = Effort { pairs: options.pairs };
+    if let Some(old) = &options.old {
+        let measurements = cases::builds::measure(old, &options.only, effort)?;
+        report::print(&measurements);
+        return report::write(&measurements, &options.out, !options.only.is_empty());
+    }
     let wanted = |group: &&Group| match options.only.as_slice() {
         [] => group.by_default,
         only => only.iter().any(|name| name == group.name),

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
-use tests::processes::{Process, of_folder};
+use anyhow::Result;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, media};
@@ -15,9 +14,6 @@ use crate::work::{MEBIBYTE, PAGE};
 /// What is written, with one fsync, and how many bytes.
 const CASES: [(&str, usize); 2] =
     [("1 MiB in order", FILE_MEBIBYTES * MEBIBYTE), ("4 KiB at random", RANDOM_REQUESTS * PAGE)];
-
-/// The kernel's ticks in a second, as it shows them to programs on every machine that we are built for.
-const USER_HZ: f64 = 100.0;
 
 const AGAINST: &str = "two nodes, without";
 
@@ -47,25 +43,11 @@ fn writes(buffer: &Buffer) -> Result<Vec<f64>> {
     let path = buffer.mountpoint().join("data");
     let mut figures = Vec::new();
     for ((_, bytes), write) in CASES.into_iter().zip([sequential_write, random_write]) {
-        let before = cpu_seconds(buffer)?;
+        let before = buffer.cpu_seconds()?;
         figures.push(write(&path)?);
         let gibibytes = bytes as f64 / (1024 * MEBIBYTE) as f64;
-        figures.push((cpu_seconds(buffer)? - before) / gibibytes);
+        figures.push((buffer.cpu_seconds()? - before) / gibibytes);
     }
     fs::remove_file(&path)?;
     Ok(figures)
-}
-
-/// What the buffer's processes have used so far, in the kernel's behalf too.
-fn cpu_seconds(buffer: &Buffer) -> Result<f64> {
-    let ticks: Vec<u64> = of_folder(&buffer.cluster().state).iter().map(ticks).collect::<Result<_>>()?;
-    Ok(ticks.iter().sum::<u64>() as f64 / USER_HZ)
-}
-
-/// `utime` and `stime` of proc_pid_stat(5), the 12th and 13th field behind the program's name.
-fn ticks(process: &Process) -> Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid))?;
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().skip(11).take(2));
-    let read = fields.into_iter().flatten().map(str::parse::<u64>).sum::<Result<u64, _>>();
-    read.with_context(|| format!("read the CPU time of process {}", process.pid))
 }
