@@ -42,7 +42,16 @@ async fn a_node_that_is_given_up_as_it_comes_back_from_a_power_loss_takes_nothin
     }
     let mut bytes = vec![0; contents(2).len()];
     file.read_exact_at(&mut bytes, 0).unwrap();
-    assert!(bytes == contents(2), "what was answered is gone: {lost:?}");
+    if bytes != contents(2) {
+        // What it came back with it puts over the mirror: then what no fsync had confirmed is an error, once.
+        let each = || bytes.iter().zip(contents(1)).zip(contents(2));
+        assert!(
+            each().all(|((is, old), new)| *is == old || *is == new),
+            "it has bytes that nobody wrote: {lost:?}"
+        );
+        let told = file.sync_all().expect_err("what was answered is gone in silence");
+        assert_eq!(told.raw_os_error(), Some(5), "{told}");
+    }
     drop(file);
     let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
 }

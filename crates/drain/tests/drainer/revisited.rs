@@ -58,7 +58,8 @@ fn nothing_is_owed_of_what_could_not_be_copied_and_was_removed() {
         fs::write(node.from.join(name), "new").unwrap();
     }
     fs::write(node.to.join("f1"), "of another").unwrap();
-    assert_eq!(node.settle().failed.len(), 2);
+    let failed = node.settle().failed;
+    assert_eq!(failed.len(), 2, "{failed:?}");
     assert!(receipt().contains("\"complete\":false"), "{}", receipt());
     for is_another_drainer in [true, false] {
         let name = if is_another_drainer { "blocked" } else { "f1" };
