@@ -177,7 +177,8 @@ impl Rendezvous {
             if !is_log || path.file_name().is_some_and(|name| name == RECEIPT) {
                 continue;
             }
-            add_last_lines(&std::fs::read_to_string(&path)?, &mut last);
+            // A line that was cut off may end within a letter.
+            add_last_lines(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut last);
         }
         Ok(last)
     }

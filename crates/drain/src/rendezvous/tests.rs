@@ -74,3 +74,15 @@ fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
     let told: Vec<String> = rendezvous.files().unwrap().into_keys().map(|(_, path)| path).collect();
     assert_eq!(told, ["a", "b"]);
 }
+
+#[test]
+fn a_line_that_was_cut_off_within_a_letter_keeps_no_others_from_being_read() {
+    let (folder, rendezvous) = rendezvous();
+    let line = |path: &str| format!("{{\"host\":\"n1\",\"path\":\"{path}\"}}\n").into_bytes();
+    let torn = &line("ü")[..line("ü").len() - 4];
+    assert!(std::str::from_utf8(torn).is_err(), "within the letter");
+    std::fs::write(folder.path().join("n1.jsonl"), [&line("a")[..], torn, b"\n", &line("b")[..]].concat())
+        .unwrap();
+    let files = rendezvous.files().unwrap();
+    assert_eq!(files.keys().map(|(_, path)| &**path).collect::<Vec<_>>(), ["a", "b"]);
+}
