@@ -30,10 +30,9 @@ use crate::rendezvous::Rendezvous;
 use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::state::State;
-use crate::status::Status;
 use crate::target::{Names, Target};
 use crate::top::Top;
-use crate::unstarted;
+use crate::unstarted::{self, Word};
 use crate::watch::Watch;
 use disk::Room;
 
@@ -48,14 +47,16 @@ const WALK_PERIOD: Duration = Duration::from_secs(10);
 /// # Errors
 /// It cannot start.
 pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
-    drain(settings, limit).inspect_err(|error| {
+    let mut word = None;
+    drain(settings, limit, &mut word).inspect_err(|error| {
         if !unstarted::runs_already(error) {
-            unstarted::refuse(settings, &settings.state(), &format!("{error:#}"));
+            unstarted::refuse_after(word, settings, &settings.state(), &format!("{error:#}"));
         }
     })
 }
 
-fn drain(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
+/// `word` is what this drainer has said before it runs, until it does.
+fn drain(settings: &Settings, limit: Option<u64>, word: &mut Option<Word>) -> anyhow::Result<()> {
     let state = settings.state();
     folder::make(&settings.from, &state)?;
     // A start writes before it has read what there is to do.
@@ -68,13 +69,12 @@ fn drain(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     Pfs::make_folder(&settings.to)?;
     let top = opened(&ends(settings)?.0)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
-    let before = meet(settings)?;
-    let entered = open(settings, &state, pfs, top).and_then(|drain| {
-        drain.pace().limit(limit);
-        leave_request(settings, &state)?;
-        drain.enter().map(|()| Arc::new(drain))
-    });
-    let drain = entered.inspect_err(|_| unstarted::take_back_word(settings, before))?;
+    *word = Some(meet(settings)?);
+    let drain = Arc::new(open(settings, &state, pfs, top)?);
+    drain.pace().limit(limit);
+    leave_request(settings, &state)?;
+    drain.enter()?;
+    *word = None;
     let worked = work(&drain, settings, (&state, held), &room);
     drain.logs.flush();
     drain.go();
@@ -110,8 +110,8 @@ fn work(
     drain.answer(state, room)
 }
 
-/// Makes the rendezvous, and is counted there from now on. Gives the word that this takes the place of.
-fn meet(settings: &Settings) -> anyhow::Result<Option<Status>> {
+/// Makes the rendezvous, and is counted there from now on.
+fn meet(settings: &Settings) -> anyhow::Result<Word> {
     Rendezvous::new(settings.rendezvous()).make(&whole(&settings.to)?)?;
     unstarted::begin(settings).context("note on the PFS that the drain begins")
 }

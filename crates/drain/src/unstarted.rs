@@ -12,13 +12,19 @@ use daemon::lock::LockError;
 
 use crate::bound::whole;
 use crate::mounted::Pfs;
-use crate::namesake::{Own, is_running, short_hash};
+use crate::namesake::{Own, is_running, machine, short_hash};
 use crate::rendezvous::Rendezvous;
 use crate::settings::Settings;
 use crate::status::{SILENCE_MAX, Status, Trouble, now_ms};
 
-/// Says that a drainer is about to run, where no other folder's word is in the way. Gives the word that was there.
-pub(crate) fn begin(settings: &Settings) -> io::Result<Option<Status>> {
+/// That a drainer is about to run has been said.
+pub(crate) struct Word {
+    /// What was there in its place.
+    before: Option<Status>,
+}
+
+/// Says that a drainer is about to run, where no other folder's word is in the way.
+pub(crate) fn begin(settings: &Settings) -> io::Result<Word> {
     let (own, rendezvous) = (Own::at(&settings.from), Rendezvous::new(settings.rendezvous()));
     let before = rendezvous.last_of(&settings.host())?;
     let said = match &before {
@@ -27,18 +33,22 @@ pub(crate) fn begin(settings: &Settings) -> io::Result<Option<Status>> {
             let (pid, updated_ms) = (std::process::id(), now_ms());
             Status { from, folder, machine, pid, updated_ms, ended: false, settled: false, ..last.clone() }
         }
-        Some(last) if !last.is_over() => return Ok(before),
+        Some(last) if !last.is_over() => return Ok(Word { before }),
         _ => first(settings, own),
     };
     rendezvous.publish(&said)?;
-    Ok(before)
+    Ok(Word { before })
 }
 
-/// Puts the word back that was there before a start that is refused: nobody waits for what does not run.
-pub(crate) fn take_back_word(settings: &Settings, before: Option<Status>) {
+/// Says why no drainer could start, as [`refuse`]. After that, so that whoever lists what is said hears of this node in
+/// any case, takes back that one was about to run: nobody waits for what does not.
+pub(crate) fn refuse_after(word: Option<Word>, settings: &Settings, state: &Path, why: &str) {
+    let before = word.map(|Word { before }| before);
+    say_refused(settings, state, why, before.as_ref().and_then(Option::as_ref));
+    let Some(before) = before else { return };
     let rendezvous = Rendezvous::new(settings.rendezvous());
     let put_back = || match (rendezvous.last_of(&settings.host())?, before) {
-        (Some(last), _) if last.pid != std::process::id() => Ok(()),
+        (Some(last), _) if !is_mine(&last) => Ok(()),
         (_, Some(before)) => rendezvous.publish(&before),
         (_, None) => rendezvous.remove_word(&settings.host()),
     };
@@ -50,7 +60,12 @@ pub(crate) fn take_back_word(settings: &Settings, before: Option<Status>) {
 /// Says why no drainer whose folder is `state` could start, where that can be said; one that starts later takes it
 /// back.
 pub fn refuse(settings: &Settings, state: &Path, why: &str) {
-    if let Err(error) = try_refuse(settings, state, why) {
+    say_refused(settings, state, why, None);
+}
+
+/// `before` is the word that this process has replaced, if it has.
+fn say_refused(settings: &Settings, state: &Path, why: &str, before: Option<&Status>) {
+    if let Err(error) = try_refuse(settings, state, why, before) {
         tracing::warn!(
             "note in {} that the drain does not run: {error:#}; who waits for all nodes does not hear of this one",
             settings.rendezvous().display()
@@ -63,7 +78,12 @@ pub(crate) fn runs_already(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LockError::Held { .. }))
 }
 
-fn try_refuse(settings: &Settings, state: &Path, why: &str) -> anyhow::Result<()> {
+/// Whether this process has said it.
+fn is_mine(last: &Status) -> bool {
+    last.pid == std::process::id() && last.machine == machine()
+}
+
+fn try_refuse(settings: &Settings, state: &Path, why: &str, before: Option<&Status>) -> anyhow::Result<()> {
     let owner = std::fs::metadata(&settings.from).map_or(0, |found| found.uid());
     let is_roots = !rustix::process::geteuid().is_root() || owner == 0;
     anyhow::ensure!(is_roots, "user {owner}'s own drainer could not write to what root makes there");
@@ -77,12 +97,12 @@ fn try_refuse(settings: &Settings, state: &Path, why: &str) -> anyhow::Result<()
     rendezvous.make(&whole(&settings.to)?)?;
     // Where the last word cannot be read, it is no reason to say nothing.
     let last = rendezvous.last_of(&settings.host()).unwrap_or_default();
-    let is_said = |last: Status| match own.succeeds(&last) {
-        true => runs(&last, &own),
+    let is_said = |last: &Status| match own.succeeds(last) {
+        true => runs(last, &own),
         // Whoever started two drains on one node was told; that one is waited for.
-        false => own.is_neighbour(&last) && !last.is_over(),
+        false => own.is_neighbour(last) && !last.is_over(),
     };
-    if last.is_some_and(is_said) {
+    if last.as_ref().filter(|last| !is_mine(last)).or(before).is_some_and(is_said) {
         return Ok(());
     }
     let file = rendezvous.refusal_of(&settings.host(), identity_hash(&own));
