@@ -32,6 +32,7 @@ impl Drain {
         let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
         let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
         let (troubles, failed_flash) = (state.disputed(), self.copier.flash.trouble());
+        let unseen = state.unseen(&troubles);
         let done = state.ledger.len() - redone - troubles.len();
         Status {
             host: self.host.clone(),
@@ -44,7 +45,7 @@ impl Drain {
             enqueued: done + troubles.len() + counts.pending,
             dequeued: done + counts.running,
             done,
-            failed: counts.failed + troubles.len() + usize::from(failed_flash.is_some()),
+            failed: counts.failed + troubles.len() + unseen.len() + usize::from(failed_flash.is_some()),
             open: counts.open,
             bytes_left: counts.bytes,
             bytes_done: state.bytes_done,
@@ -59,7 +60,7 @@ impl Drain {
             refused: false,
             updated_ms: now_ms(),
             troubles: {
-                let worst = failed_flash.into_iter().chain(troubles);
+                let worst = failed_flash.into_iter().chain(troubles).chain(unseen);
                 worst.chain(state.table.troubles(TROUBLES_MAX)).take(TROUBLES_MAX).collect()
             },
         }
@@ -80,8 +81,10 @@ impl Drain {
         Ok(())
     }
 
-    /// Says that it has ended.
+    /// Says that it has ended, and what it owes, of which it may not have been told.
     pub(crate) fn go(&self) {
+        let unseen = self.scan(Path::new(""));
+        self.lock().unseen = unseen;
         self.ended.store(true, Ordering::Relaxed);
         if let Err(error) = self.publish(&self.status()) {
             tracing::warn!("write the last status in {}: {error}", self.rendezvous.folder().display());
@@ -197,5 +200,13 @@ impl State {
             self.ledger.get(path).is_some() && !self.table.is_pending(path)
         };
         self.disputed.iter().filter(counts).cloned().collect()
+    }
+
+    /// What could not be looked at, but for what counts as `disputed` or is pending.
+    fn unseen(&self, disputed: &[Trouble]) -> Vec<Trouble> {
+        let counts = |trouble: &&Trouble| {
+            !disputed.contains(trouble) && !self.table.is_pending(Path::new(&trouble.path))
+        };
+        self.unseen.iter().filter(counts).cloned().collect()
     }
 }

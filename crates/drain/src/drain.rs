@@ -103,7 +103,7 @@ impl Drain {
         let landed = state.ledger.get(path);
         let (is_unknown, is_owed) =
             (landed.is_none(), landed.is_none_or(|landed| landed.generation != seen.generation));
-        if !(is_owed && state.table.found(path, seen.generation.size, Instant::now())) {
+        if !(is_owed && state.table.found(path, seen.generation, Instant::now())) {
             return false;
         }
         let target = self.target_of(&state, path);
@@ -115,7 +115,7 @@ impl Drain {
     fn notice(&self, path: &Path) {
         let Ok(seen) = self.top.glance(path) else { return };
         let mut state = self.lock();
-        if state.table.notice(path, seen.generation.size, Instant::now()) {
+        if state.table.notice(path, seen.generation, Instant::now()) {
             let target = self.target_of(&state, path);
             drop(state);
             self.enqueued(&target);

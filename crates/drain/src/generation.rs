@@ -77,6 +77,11 @@ impl Generation {
         (self.ino, self.born)
     }
 
+    /// Whether the file was there before `time`, as far as it tells.
+    pub(crate) fn is_older(&self, time: Stamp) -> bool {
+        if self.born == (0, 0) { self.mtime < time } else { self.born < time }
+    }
+
     /// Whether the last change is in the future, as the clock was set back since.
     pub(crate) fn is_ahead(&self) -> bool {
         self.changed() > SystemTime::now()

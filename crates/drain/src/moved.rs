@@ -1,9 +1,9 @@
-//! A walk through the drained folder while folders are renamed in it: one that goes from where the walk has not been to
-//! where it was is in neither place.
+//! Walks through the drained folder while files and folders are renamed in it: one that goes from where the walk has not
+//! been to where it was is in neither place, and one that waits for its copy is gone from where it was to be copied.
 //!
 //! **Invariant:** what was in the drained folder before, and still is, was found, or is said not to be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use crate::generation::{Generation, Kind, Stamp, TICK};
 use crate::status::Trouble;
 
 /// Walks at most. After so many somebody goes on renaming.
-const WALKS_MAX: usize = 8;
+pub(crate) const WALKS_MAX: usize = 8;
 
 /// The first pause between two walks of more; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,11 +20,22 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The folders that a walk has found, as they were before it read them.
 type Folders = HashMap<PathBuf, Generation>;
 
+/// Files, each by its name and what it is: what has been waited for.
+pub(crate) type Known = HashSet<(PathBuf, (u64, Stamp))>;
+
+/// What a walk has found.
+pub(crate) struct Walk {
+    begun: Stamp,
+    folders: Folders,
+    /// What could not be looked at.
+    pub unseen: Vec<Trouble>,
+}
+
 impl Drain {
     /// As [`Drain::scan`] of the drained folder, again until nothing was moved meanwhile.
-    pub(crate) fn scan_all(&self) -> Vec<Trouble> {
+    pub(crate) fn scan_all(&self) -> Walk {
         let begun = now();
-        let is_old = |it: &Generation| if it.born == (0, 0) { it.mtime < begun } else { it.born < begun };
+        let is_old = |it: &Generation| it.is_older(begun);
         let (mut before, mut unseen, mut pause): (Option<Folders>, _, _) = (None, Vec::new(), Duration::ZERO);
         let mut has_moved = false;
         for _ in 0..WALKS_MAX {
@@ -44,42 +55,57 @@ impl Drain {
             });
             let Some(last) = before.replace(folders) else {
                 // Nearly always: then one walk is enough.
-                if self.rest(before.as_ref(), begun) {
-                    return unseen;
+                let walk = Walk { begun, folders: before.take().unwrap_or_default(), unseen };
+                if self.rests(&walk) {
+                    return walk;
                 }
+                (before, unseen) = (Some(walk.folders), walk.unseen);
                 continue;
             };
             let is_gone =
                 |(path, last): (&PathBuf, &Generation)| is_old(last) && !is_in(before.as_ref(), path, *last);
             if !moved && !last.iter().any(is_gone) {
-                return unseen;
+                has_moved = false;
+                break;
             }
             (has_moved, pause) = (moved, PAUSE.max(2 * pause));
         }
         // What only goes is removed.
         unseen.extend(has_moved.then(|| self.restless()));
-        unseen
+        Walk { begun, folders: before.unwrap_or_default(), unseen }
     }
 
-    /// Whether nothing has come into any of the folders, or gone from it, since it was read, which was after `begun`.
-    fn rest(&self, folders: Option<&Folders>, begun: Stamp) -> bool {
+    /// Whether nothing has come into any of the folders, or gone from it, since the walk has read it.
+    pub(crate) fn rests(&self, Walk { begun, folders, .. }: &Walk) -> bool {
         self.top.let_go();
         let rests = |(path, before): (&PathBuf, &Generation)| {
             let is_top = path.as_os_str().is_empty();
             let now = if is_top { self.top.look(path) } else { self.top.glance(path) };
-            let is_same = |now: &Generation| now.file() == before.file() && now.mtime == before.mtime;
+            // Programs set the other times back.
+            let is_same = |now: &Generation| now.file() == before.file() && now.ctime == before.ctime;
             // A change within one tick of the clock has the time of the one before.
-            later(before.mtime) < begun && now.is_ok_and(|now| is_same(&now.generation))
+            later(before.ctime) < *begun && now.is_ok_and(|now| is_same(&now.generation))
         };
-        folders.is_some_and(|folders| folders.iter().all(rests))
+        folders.iter().all(rests)
     }
 
-    fn restless(&self) -> Trouble {
+    /// Whether something older than `begun` is to be copied under a name that it did not have when it was waited for.
+    pub(crate) fn has_renamed(&self, begun: Stamp, known: &Known) -> bool {
+        let state = self.lock();
+        let has_landed = |(path, seen): (&PathBuf, &Generation)| {
+            state.ledger.get(path).is_some_and(|landed| landed.generation.file() == seen.file())
+        };
+        let is_known = |(path, seen): (&PathBuf, &Generation)| known.contains(&(path.clone(), seen.file()));
+        let mut versions = state.table.versions();
+        versions.any(|it| it.1.is_older(begun) && !is_known(it) && !has_landed(it))
+    }
+
+    pub(crate) fn restless(&self) -> Trouble {
         Trouble {
             path: ".".to_owned(),
             errno: 0,
             message: format!(
-                "look through {}: folders in it are renamed again and again, some may have been missed",
+                "look through {}: files and folders in it are renamed again and again, some may have been missed",
                 self.from.display()
             ),
             advice: "wait again when the program that does so has ended".to_owned(),
@@ -92,7 +118,7 @@ fn is_in(folders: Option<&Folders>, path: &Path, generation: Generation) -> bool
 }
 
 /// By the clock that files are stamped by.
-fn now() -> Stamp {
+pub(crate) fn now() -> Stamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }

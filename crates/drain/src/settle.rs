@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::drain::Drain;
-use crate::status::Answer;
+use crate::moved::{Known, WALKS_MAX, now};
+use crate::status::{Answer, Trouble};
+use crate::table::Barrier;
 
 impl Drain {
     /// Walks through everything and waits until all that was closed before is decided.
@@ -17,20 +19,11 @@ impl Drain {
         let _alone = self.settling.lock().expect("no thread panics with the lock");
         self.clear();
         let mut unseen = self.revisit();
+        let (barrier, more) = self.decide();
         // What cannot be looked at may be owed: then not all is.
-        unseen.extend(self.scan_all());
+        unseen.extend(more);
         unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
-        let mut state = self.lock();
-        state.table.retry_now(Instant::now());
-        let barrier = state.table.raise();
-        self.work.notify_all();
-        let barrier = loop {
-            match state.table.lower(barrier) {
-                Some(barrier) => break barrier,
-                None => state = self.settled.wait(state).expect("no thread panics with the lock"),
-            }
-        };
-        drop(state);
+        self.lock().unseen.clone_from(&unseen);
         // Each file has been asked for its own errors by now.
         let failed_flash = self.copier.flash.look();
         self.reconcile();
@@ -44,6 +37,41 @@ impl Drain {
             // The flash first: who shows one only shows what must be looked at first.
             failed: failed_flash.into_iter().chain(barrier.failed.into_values()).chain(unseen).collect(),
             open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
+        }
+    }
+
+    /// Walks, and waits for what is pending, until nothing of before has got another name meanwhile. Gives what could not
+    /// be looked at, too.
+    fn decide(&self) -> (Barrier, Vec<Trouble>) {
+        let (begun, mut known) = (now(), Known::new());
+        let mut walk = self.scan_all();
+        for _ in 1..WALKS_MAX {
+            let barrier = self.wait_for_pending(&mut known);
+            if self.rests(&walk) {
+                return (barrier, walk.unseen);
+            }
+            walk = self.scan_all();
+            if !self.has_renamed(begun, &known) {
+                return (barrier, walk.unseen);
+            }
+        }
+        let barrier = self.wait_for_pending(&mut known);
+        walk.unseen.push(self.restless());
+        (barrier, walk.unseen)
+    }
+
+    /// Waits until everything that is pending now is decided.
+    fn wait_for_pending(&self, known: &mut Known) -> Barrier {
+        let mut state = self.lock();
+        state.table.retry_now(Instant::now());
+        known.extend(state.table.versions().map(|(path, seen)| (path.clone(), seen.file())));
+        let barrier = state.table.raise();
+        self.work.notify_all();
+        loop {
+            match state.table.lower(barrier) {
+                Some(barrier) => return barrier,
+                None => state = self.settled.wait(state).expect("no thread panics with the lock"),
+            }
         }
     }
 

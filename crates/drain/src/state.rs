@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub(crate) suffixed: Suffixed,
     /// What had landed, and was not there or could not be looked at when that was last asked, and why.
     pub(crate) disputed: Vec<Trouble>,
+    /// What could not be looked at when everything was decided about last: it may be owed.
+    pub(crate) unseen: Vec<Trouble>,
     pub(crate) bytes_done: u64,
     pub(crate) rate: Rate,
 }
@@ -34,6 +36,7 @@ impl State {
             landing: Vec::new(),
             diverted: HashMap::new(),
             disputed: Vec::new(),
+            unseen: Vec::new(),
             bytes_done: 0,
             rate: Rate::default(),
         }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::generation::Generation;
 use crate::status::Trouble;
 
 /// How long after the close a copy begins: several closes of one file become one copy.
@@ -58,7 +59,8 @@ struct Pending {
     trouble: Option<Trouble>,
     open: bool,
     begun: bool,
-    bytes: u64,
+    /// The version that was seen last; none of what was taken in work without a notice.
+    seen: Option<Generation>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,19 +103,19 @@ pub(crate) struct Counts {
 }
 
 impl Table {
-    /// A file may have changed; `bytes` is its size. Says whether it was not pending before.
-    pub(crate) fn notice(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
+    /// A file may have changed; `seen` is what it is now. Says whether it was not pending before.
+    pub(crate) fn notice(&mut self, path: &Path, seen: Generation, now: Instant) -> bool {
         let known = self.pending.get_mut(path);
         let is_new = known.is_none();
-        match known.map(|pending| (&mut pending.work, &mut pending.bytes)) {
-            Some((Work::Runs { again }, size)) => (*again, *size) = (true, bytes),
-            Some((_, size)) => {
-                *size = bytes;
+        match known.map(|pending| (&mut pending.work, &mut pending.seen)) {
+            Some((Work::Runs { again }, last)) => (*again, *last) = (true, Some(seen)),
+            Some((_, last)) => {
+                *last = Some(seen);
                 // A close may be what a file that waits for long has waited for.
                 self.wait(path, now + SETTLE);
             }
             None => {
-                self.pending.insert(path.to_owned(), Pending { bytes, ..Pending::default() });
+                self.pending.insert(path.to_owned(), Pending { seen: Some(seen), ..Pending::default() });
                 self.wait(path, now + SETTLE);
             }
         }
@@ -121,9 +123,14 @@ impl Table {
     }
 
     /// A rescan found a version that has not landed: as [`Table::notice`], but who waits goes on waiting.
-    pub(crate) fn found(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
-        let waits = self.pending.get(path).is_some_and(|pending| matches!(pending.work, Work::Waits(_)));
-        !waits && self.notice(path, bytes, now)
+    pub(crate) fn found(&mut self, path: &Path, seen: Generation, now: Instant) -> bool {
+        match self.pending.get_mut(path) {
+            Some(pending) if matches!(pending.work, Work::Waits(_)) => {
+                pending.seen = Some(seen);
+                false
+            }
+            _ => self.notice(path, seen, now),
+        }
     }
 
     /// The file to take in work now, or when to ask again.
@@ -231,13 +238,14 @@ impl Table {
     pub(crate) fn counts(&self, work_of: impl Fn(u64) -> u64) -> Counts {
         let mut counts = Counts { pending: self.pending.len(), ..Counts::default() };
         for pending in self.pending.values() {
-            let (runs, work) = (matches!(pending.work, Work::Runs { .. }), work_of(pending.bytes));
+            let bytes = pending.seen.map_or(0, |seen| seen.size);
+            let (runs, work) = (matches!(pending.work, Work::Runs { .. }), work_of(bytes));
             counts.work += work;
             counts.running_work += if runs { work } else { 0 };
             counts.running += usize::from(runs);
             counts.failed += usize::from(pending.trouble.is_some());
             counts.open += usize::from(pending.open);
-            counts.bytes += pending.bytes;
+            counts.bytes += bytes;
         }
         counts
     }
@@ -250,6 +258,11 @@ impl Table {
     /// Everything that is not done.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.pending.keys()
+    }
+
+    /// The same, with the version of each that was seen last.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&PathBuf, &Generation)> {
+        self.pending.iter().filter_map(|(path, pending)| Some((path, pending.seen.as_ref()?)))
     }
 
     /// How often the file was tried without success so far.
@@ -306,14 +319,18 @@ mod tests {
         Trouble { path: "a".into(), errno: 28, message: "m".into(), advice: "a".into() }
     }
 
+    fn sized(size: u64) -> Generation {
+        Generation { ino: 1, born: (1, 0), size, mtime: (1, 0), ctime: (1, 0) }
+    }
+
     #[test]
     fn a_file_that_is_closed_again_while_it_is_copied_is_copied_again() {
         let (mut table, now) = (Table::default(), Instant::now());
         let path = Path::new("a");
-        assert!(table.notice(path, 1, now));
+        assert!(table.notice(path, sized(1), now));
         assert_eq!(table.next(now), Err(Some(now + SETTLE)));
         assert_eq!(table.next(now + SETTLE).unwrap(), path);
-        assert!(!table.notice(path, 2, now));
+        assert!(!table.notice(path, sized(2), now));
         assert_eq!(table.next(now + SETTLE), Err(None), "it is in work once only");
         let barrier = table.raise();
         table.settle(path, Attempt::Done, now);
@@ -330,9 +347,9 @@ mod tests {
     #[test]
     fn a_barrier_names_what_cannot_be_copied_and_does_not_wait_for_what_comes_later() {
         let (mut table, mut now) = (Table::default(), Instant::now());
-        table.notice(Path::new("a"), 1, now);
+        table.notice(Path::new("a"), sized(1), now);
         let barrier = table.raise();
-        table.notice(Path::new("later"), 1, now);
+        table.notice(Path::new("later"), sized(1), now);
         for _ in 0..TRIES {
             now += PAUSE_MAX;
             let path = std::iter::from_fn(|| table.next(now).ok()).find(|path| path == Path::new("a"));

@@ -8,6 +8,7 @@ mod flash;
 mod folders;
 mod hosts;
 mod node;
+mod renamed;
 mod revisited;
 mod sole;
 
