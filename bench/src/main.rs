@@ -56,7 +56,7 @@ enum Part {
         shared: bool,
     },
     #[command(hide = true)]
-    OpenWriteClose { path: PathBuf, count: usize },
+    Task { task: String },
 }
 
 fn main() -> Result<()> {
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
             let sharing = if shared { Sharing::Shared } else { Sharing::Exclusive };
             loopback::serve(&backing, &mountpoint, sharing)
         }
-        Some(Part::OpenWriteClose { path, count }) => work::rounds::work(&path, count),
+        Some(Part::Task { task }) => work::tasks::serve(&task),
         None => measure(&options),
     }
 }

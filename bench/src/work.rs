@@ -3,12 +3,15 @@
 pub mod bursts;
 pub mod creates;
 pub mod data;
+mod mapped;
 pub mod names;
+pub mod processes;
 pub mod records;
-
-pub mod rounds;
+pub mod requests;
+mod rounds;
 pub mod staging;
 pub mod streams;
+pub mod tasks;
 
 use std::io;
 use std::time::Instant;

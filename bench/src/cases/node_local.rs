@@ -13,7 +13,7 @@ use crate::disk_image::DiskImage;
 use crate::pairs::{alternate, nth};
 use crate::report::{self, Line, Measurement};
 use crate::work::bursts::{Program, clear};
-use crate::work::{MEBIBYTE, data, rounds};
+use crate::work::{MEBIBYTE, data, tasks};
 
 /// Where the volume is: a disk, as flash is.
 pub const MEDIUM: &str = "/var/tmp";
@@ -96,7 +96,7 @@ fn cached_lines(
     let mut lines: Vec<_> =
         cases.map(|(index, (case, unit))| line(case, unit).of(&nth(&rates, index))).collect();
     let count = 20_000 / effort.pairs;
-    let rates = alternate(effort.pairs, || rounds::run(volume, count), || rounds::run(backing, count))?;
+    let rates = alternate(effort.pairs, || tasks::rounds(volume, count), || tasks::rounds(backing, count))?;
     lines.push(line("open-write-close, 2 processes", "1/s").of(&rates));
     Ok(lines)
 }

@@ -13,7 +13,7 @@ use crate::gluster::Gluster;
 use crate::namespace;
 use crate::pairs::{alternate, nth};
 use crate::report::{Line, Measurement};
-use crate::work::{data, names, records, rounds};
+use crate::work::{data, names, records, tasks};
 
 const NODES: u32 = 4;
 const CLIENTS: usize = 4;
@@ -92,6 +92,6 @@ fn rates(folder: &Path) -> Result<Vec<f64>> {
     rates.extend([data::random_read(&path)?, data::random_write(&path)?]);
     fs::remove_file(&path)?;
     rates.extend(names::run(folder)?);
-    rates.push(rounds::run(folder, ROUNDS)?);
+    rates.push(tasks::rounds(folder, ROUNDS)?);
     Ok(rates)
 }

@@ -7,7 +7,7 @@ use crate::buffer::{Buffer, Volume, memory};
 use crate::loopback::{self, Sharing};
 use crate::pairs::alternate;
 use crate::report::{Line, Measurement};
-use crate::work::rounds;
+use crate::work::tasks;
 
 const TARGET: f64 = 0.9;
 
@@ -26,8 +26,8 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
         let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
         let backing = buffer.backing()?;
         let loopback = loopback::mount(&backing, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
-        let ours = || rounds::run(buffer.mountpoint(), count);
-        let both = || Ok((rounds::run(loopback.mountpoint(), count)?, rounds::run(&backing, count)?));
+        let ours = || tasks::rounds(buffer.mountpoint(), count);
+        let both = || Ok((tasks::rounds(loopback.mountpoint(), count)?, tasks::rounds(&backing, count)?));
         let rates = alternate(effort.pairs, ours, both)?;
         let case = format!("open-write-close, 2 processes, {}", buffer.name());
         let bare: Vec<_> = rates.iter().map(|&(ours, (bare, _))| (ours, bare)).collect();

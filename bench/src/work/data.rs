@@ -87,21 +87,31 @@ pub fn sequential_read(path: &Path) -> Result<f64> {
     })
 }
 
-/// Reads pages of the file.
+/// Reads [`RANDOM_REQUESTS`] pages of the file.
 pub fn random_read(path: &Path) -> Result<f64> {
+    read_pages(path, RANDOM_REQUESTS)
+}
+
+/// Writes as many.
+pub fn random_write(path: &Path) -> Result<f64> {
+    write_pages(path, RANDOM_REQUESTS)
+}
+
+/// Reads so many pages of the file.
+pub fn read_pages(path: &Path, count: usize) -> Result<f64> {
     let file = File::open(path)?;
     let mut page = vec![0; PAGE];
-    rate("read at random", RANDOM_REQUESTS, || {
-        pages().try_for_each(|number| file.read_exact_at(&mut page, number * PAGE as u64))
+    rate("read at random", count, || {
+        pages().take(count).try_for_each(|number| file.read_exact_at(&mut page, number * PAGE as u64))
     })
 }
 
-/// Writes pages of the file.
-pub fn random_write(path: &Path) -> Result<f64> {
+/// Writes so many pages of the file.
+pub fn write_pages(path: &Path, count: usize) -> Result<f64> {
     let file = OpenOptions::new().write(true).open(path)?;
     let page = block(PAGE);
-    rate("write at random", RANDOM_REQUESTS, || {
-        pages().try_for_each(|number| file.write_all_at(&page, number * PAGE as u64))?;
+    rate("write at random", count, || {
+        pages().take(count).try_for_each(|number| file.write_all_at(&page, number * PAGE as u64))?;
         file.sync_all()
     })
 }

@@ -1,24 +1,24 @@
 //! Records that are aligned to nothing, written by several clients at once: into one file, or into a file each.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::MEBIBYTE;
+use super::requests::Requests;
 
 /// Bytes of a record: that of the N-1 runs on Cori.
-const RECORD_BYTES: usize = 47_008;
+pub const RECORD_BYTES: usize = 47_008;
 
 /// Records of each client: 31 MiB.
-const RECORDS: usize = 700;
+pub const RECORDS: usize = 700;
 
-/// MiB/s of all clients together, each in its own one of `folders`, which show the same files: record `k` of client `i`
-/// of `n` is record `k * n + i` of the one file. Until everything is on the storage nodes' media.
+/// MiB/s of all clients together, each in its own one of `folders`, which show the same files: they take turns in the
+/// one file. Until everything is on the storage nodes' media.
 pub fn shared(folders: &[&Path]) -> Result<f64> {
     let clients = folders.len();
     // A name that was never there: a peer's other clients go on knowing for a while that one is gone, or what it was.
@@ -26,8 +26,10 @@ pub fn shared(folders: &[&Path]) -> Result<f64> {
     let name = format!("shared-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.join(&name)).collect();
     File::create_new(&paths[0])?;
-    let rate = write(&paths, |client, record| record * clients + client)?;
-    check(&paths[0], clients)?;
+    let rate = write(&paths, clients)?;
+    // A rate at which wrong bytes are written is none.
+    let file = File::open(&paths[0])?;
+    (0..clients).try_for_each(|client| records(client, clients).check(&file))?;
     fs::remove_file(&paths[0])?;
     Ok(rate)
 }
@@ -37,14 +39,18 @@ pub fn separate(folders: &[&Path]) -> Result<f64> {
     let path = |(client, folder): (usize, &&Path)| folder.join(format!("separate-{client}"));
     let paths: Vec<PathBuf> = folders.iter().enumerate().map(path).collect();
     paths.iter().try_for_each(|path| File::create_new(path).map(drop))?;
-    let rate = write(&paths, |_, record| record)?;
+    let rate = write(&paths, 1)?;
     paths.iter().try_for_each(fs::remove_file)?;
     Ok(rate)
 }
 
-/// Writes with a thread for each path; `place` says where a client's record goes.
-fn write(paths: &[PathBuf], place: impl Fn(usize, usize) -> usize + Sync) -> Result<f64> {
-    let (place, begin) = (&place, &Barrier::new(paths.len() + 1));
+fn records(client: usize, turns: usize) -> Requests {
+    Requests { bytes: RECORD_BYTES, count: RECORDS, client, turns }
+}
+
+/// Writes with a thread for each path, `turns` of which take turns in a file.
+fn write(paths: &[PathBuf], turns: usize) -> Result<f64> {
+    let begin = &Barrier::new(paths.len() + 1);
     let seconds = std::thread::scope(|scope| {
         let start = |(client, path): (usize, &PathBuf)| {
             let path = path.clone();
@@ -52,7 +58,7 @@ fn write(paths: &[PathBuf], place: impl Fn(usize, usize) -> usize + Sync) -> Res
                 let opened = OpenOptions::new().write(true).open(path);
                 // Also where that failed: the others wait.
                 begin.wait();
-                write_records(&opened?, client, |record| place(client, record))
+                records(client, turns).write(&opened?)
             })
         };
         let threads: Vec<_> = paths.iter().enumerate().map(start).collect();
@@ -64,30 +70,4 @@ fn write(paths: &[PathBuf], place: impl Fn(usize, usize) -> usize + Sync) -> Res
     });
     let bytes = paths.len() * RECORDS * RECORD_BYTES;
     Ok(bytes as f64 / MEBIBYTE as f64 / seconds.context("write records")?)
-}
-
-fn write_records(file: &File, client: usize, place: impl Fn(usize) -> usize) -> std::io::Result<()> {
-    let mut bytes = vec![0; RECORD_BYTES];
-    for record in 0..RECORDS {
-        bytes.fill(mark(client, record));
-        file.write_all_at(&bytes, (place(record) * RECORD_BYTES) as u64)?;
-    }
-    file.sync_all()
-}
-
-/// A rate at which wrong bytes are written is none.
-fn check(path: &Path, clients: usize) -> Result<()> {
-    let file = File::open(path)?;
-    let mut bytes = vec![0; RECORD_BYTES];
-    for number in 0..RECORDS * clients {
-        file.read_exact_at(&mut bytes, (number * RECORD_BYTES) as u64)?;
-        let mark = mark(number % clients, number / clients);
-        ensure!(bytes.iter().all(|&byte| byte == mark), "record {number} is damaged");
-    }
-    Ok(())
-}
-
-/// What a record is filled with; never the 0 of a hole.
-fn mark(client: usize, record: usize) -> u8 {
-    u8::try_from((client * 7 + record) % 251 + 1).expect("at most 251")
 }
