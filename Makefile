@@ -6,7 +6,7 @@
 # make attacks    users against users, nodes and control, as docs/run/security.md promises (root; ARGS="WORD")
 # make fuzz       random bytes to all that reads strangers' bytes, SECONDS=60 each (TARGET=frames); see fuzz/
 # make docs         build the documentation site into target/site; fails for dead links (mkdocs.yml)
-# make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
+# make bench        measure, print a table, write bench/results.json; about 30 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
 # make bench-builds the same work with the programs of another build, OLD=FOLDER; writes bench/builds.json
 # make build        the programs and libdatawarp, in target/release

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use tests::cluster::{Cluster, Outcome, program_folder};
-use tests::processes::{Process, of_folder};
+use tests::processes::of_folder;
 
-use crate::report;
+use crate::{cpu, report};
 
 /// Where a buffer's bytes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,6 @@ pub struct Medium {
     pub name: &'static str,
     folder: &'static str,
 }
-
-/// The kernel's ticks in a second, as it shows them to programs on every machine that we are built for.
-const USER_HZ: f64 = 100.0;
 
 /// In memory nothing but our own work costs time.
 const MEDIA: [Medium; 2] =
@@ -143,8 +140,7 @@ impl Buffer {
 
     /// CPU seconds that its processes and those that they have waited for have used so far, in the kernel's behalf too.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let ticks: Vec<u64> = of_folder(self.cluster.folder()).iter().map(ticks).collect::<Result<_>>()?;
-        Ok(ticks.iter().sum::<u64>() as f64 / USER_HZ)
+        cpu::seconds(of_folder(self.cluster.folder()).iter().map(|process| process.pid))
     }
 
     /// Unmounts it and removes everything.
@@ -152,14 +148,6 @@ impl Buffer {
         self.forebay(&["umount", text(&self.mountpoint)?]).expect_success();
         Ok(())
     }
-}
-
-/// `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5), from the 12th field behind the program's name.
-fn ticks(process: &Process) -> Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid))?;
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().skip(11).take(4));
-    let read = fields.into_iter().flatten().map(str::parse::<u64>).sum::<Result<u64, _>>();
-    read.with_context(|| format!("read the CPU time of process {}", process.pid))
 }
 
 fn text(path: &Path) -> Result<&str> {

@@ -8,6 +8,7 @@ pub mod mirror;
 pub mod names;
 pub mod network;
 pub mod node_local;
+pub mod one_mount;
 pub mod peers;
 pub mod raw;
 pub mod replacing;
@@ -42,10 +43,11 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 18] = [
+pub const GROUPS: [Group; 19] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
+    ours("one-mount", one_mount::measure),
     ours("network", network::measure),
     ours("small-read", small_read::measure),
     ours("shared-file", shared_file::measure),

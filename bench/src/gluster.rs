@@ -11,6 +11,8 @@ use anyhow::{Context, Result, ensure};
 use fuse::mount::unmount;
 use tests::processes::wait_until;
 
+use crate::cpu;
+
 /// Where it listens: a volume's bricks must not be on `127.0.0.1`.
 const ADDRESS: &str = "127.1.1.1";
 
@@ -23,6 +25,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 pub struct Gluster {
     folder: PathBuf,
     daemon: Child,
+    bricks: Vec<PathBuf>,
     mountpoints: Vec<PathBuf>,
 }
 
@@ -34,12 +37,12 @@ impl Gluster {
         }
         let daemon =
             management_daemon(folder).spawn().context("start glusterd (scripts/install-deps peers)")?;
-        let mut gluster = Gluster { folder: folder.to_owned(), daemon, mountpoints: Vec::new() };
+        let bricks = (0..bricks).map(|n| folder.join(format!("brick-{n}"))).collect();
+        let mut gluster = Gluster { folder: folder.to_owned(), daemon, bricks, mountpoints: Vec::new() };
         let up = wait_until(START_LIMIT, || gluster.command(&["volume", "list"]).is_ok());
         ensure!(up, "glusterd does not answer; its log is in {}", folder.join("log").display());
-        let bricks: Vec<String> = (0..bricks)
-            .map(|n| format!("{ADDRESS}:{}", folder.join(format!("brick-{n}")).display()))
-            .collect();
+        let bricks: Vec<String> =
+            gluster.bricks.iter().map(|brick| format!("{ADDRESS}:{}", brick.display())).collect();
         let bricks = bricks.iter().map(String::as_str);
         // By force: the bricks need not be file systems of their own.
         let create: Vec<&str> =
@@ -50,9 +53,19 @@ impl Gluster {
         Ok(gluster)
     }
 
+    /// The folders in which its files are.
+    pub fn bricks(&self) -> &[PathBuf] {
+        &self.bricks
+    }
+
     /// Where it is mounted.
     pub fn mountpoints(&self) -> &[PathBuf] {
         &self.mountpoints
+    }
+
+    /// CPU seconds that the bricks, the mounts and the daemon have used so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        cpu::seconds(cpu::processes("gluster", &self.folder)?)
     }
 
     fn mount(&mut self, mountpoint: &Path) -> Result<()> {

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod cases;
+mod cpu;
 mod disk_image;
 mod gluster;
 mod loopback;

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, ensure};
 use fuse::mount::unmount;
 use tests::processes::wait_until;
 
+use crate::cpu;
+
 /// The line that such a process prints when it is mounted: `forebay-mount` and our own.
 pub const MOUNTED: &str = "mounted";
 
@@ -34,6 +36,11 @@ impl MountProcess {
         let process = MountProcess { child, mountpoint: mountpoint.to_owned() };
         ensure!(line.trim_end() == MOUNTED, "{} does not mount", command.get_program().display());
         Ok(process)
+    }
+
+    /// CPU seconds that the process has used so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        cpu::seconds([self.child.id().cast_signed()])
     }
 
     /// Where it is mounted.

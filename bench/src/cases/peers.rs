@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use model::phase::Coherence;
 
-use super::Effort;
+use super::{Effort, one_mount};
 use crate::buffer::{Buffer, Volume, media};
 use crate::gluster::Gluster;
 use crate::namespace;
@@ -75,6 +75,7 @@ fn compare(buffer: &Buffer, gluster: &Gluster, effort: Effort) -> Result<Vec<Mea
     lines.push(
         line(buffer, "47,008-byte records into one file, 4 clients", "MiB/s", Some(BANDWIDTH)).of(&pairs),
     );
+    lines.extend(one_mount::against_gluster(buffer, gluster, (BANDWIDTH, SMALL), effort)?);
     Ok(lines)
 }
 
