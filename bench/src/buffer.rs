@@ -110,6 +110,11 @@ impl Buffer {
         format!("{}, {} node{}", self.medium.name, self.nodes, if self.nodes == 1 { "" } else { "s" })
     }
 
+    /// How many storage nodes it has.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
     /// The cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster

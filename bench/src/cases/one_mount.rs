@@ -16,8 +16,9 @@ use crate::work::{MEBIBYTE, PAGE};
 
 use works::{Figure, Place, Series};
 
-/// A line: what is done, what is counted, and the least ratio to the work's baseline that we want.
-type Case = (&'static str, &'static str, Option<f64>);
+/// A line: what is done, what is counted, the least ratio to the work's baseline that we want, and what keeps us below
+/// it with several nodes.
+type Case = (&'static str, &'static str, Option<f64>, &'static str);
 
 type Run = fn(&Place<'_>) -> Result<Vec<Figure>>;
 
@@ -39,61 +40,65 @@ enum Against {
 const WORKS: [Work; 7] = [
     Work {
         cases: &[
-            ("own files, 1 MiB writes", "MiB/s", Some(1.2)),
-            ("own files, 1 MiB reads after own writes", "MiB/s", None),
-            ("own files, 1 MiB cold reads", "MiB/s", Some(2.0)),
-            ("own files, read through a mapping", "MiB/s", None),
-            ("4 KiB random reads", "1/s", Some(0.6)),
-            ("4 KiB random writes", "1/s", Some(0.6)),
+            ("own files, 1 MiB writes", "MiB/s", Some(1.2), NOT_PROFILED),
+            ("own files, 1 MiB reads after own writes", "MiB/s", None, NOT_PROFILED),
+            ("own files, 1 MiB cold reads", "MiB/s", Some(2.0), COPIES),
+            ("own files, read through a mapping", "MiB/s", None, NOT_PROFILED),
+            ("4 KiB random reads", "1/s", Some(0.6), ROUND_TRIP),
+            ("4 KiB random writes", "1/s", Some(0.6), ROUND_TRIP),
         ],
         run: works::large_files,
         against: Against::BareFuse,
     },
     Work {
         cases: &[
-            ("one file, 1 MiB writes in turn", "MiB/s", Some(0.95)),
-            ("one file, 1 MiB cold reads in turn", "MiB/s", Some(0.95)),
+            ("one file, 1 MiB writes in turn", "MiB/s", Some(0.95), NOT_PROFILED),
+            ("one file, 1 MiB cold reads in turn", "MiB/s", Some(0.95), NOT_PROFILED),
         ],
         run: |place| works::written_and_read(place, MEBIBYTES),
         against: Against::OwnFiles(|place| works::written_and_read(place, MEBIBYTES.in_own_files())),
     },
     Work {
         cases: &[
-            ("one file, 47,008-byte records written", "MiB/s", Some(0.8)),
-            ("one file, 47,008-byte records read cold", "MiB/s", None),
+            ("one file, 47,008-byte records written", "MiB/s", Some(0.8), NOT_PROFILED),
+            ("one file, 47,008-byte records read cold", "MiB/s", None, NOT_PROFILED),
         ],
         run: |place| works::written_and_read(place, RECORD),
         against: Against::OwnFiles(|place| works::written_and_read(place, RECORD.in_own_files())),
     },
     Work {
         cases: &[
-            ("4 KiB sequential writes", "1/s", Some(0.8)),
-            ("1-byte sequential writes", "1/s", Some(0.5)),
+            ("4 KiB sequential writes", "1/s", Some(0.8), ROUND_TRIP),
+            ("1-byte sequential writes", "1/s", Some(0.5), ROUND_TRIP),
         ],
         run: |place| [PAGES, BYTES].into_iter().map(|series| works::written(place, series)).collect(),
         against: Against::LocalDisk,
     },
     Work {
         cases: &[
-            ("own folders, create 3,901 bytes", "1/s", Some(0.9)),
-            ("own folders, stat", "1/s", Some(0.9)),
-            ("own folders, read 3,901 bytes", "1/s", Some(0.9)),
-            ("own folders, remove", "1/s", Some(0.9)),
+            ("own folders, create 3,901 bytes", "1/s", Some(0.9), CREATE),
+            ("own folders, stat", "1/s", Some(0.9), STAT),
+            ("own folders, read 3,901 bytes", "1/s", Some(0.9), READ),
+            ("own folders, remove", "1/s", Some(0.9), REMOVE),
         ],
         run: |place| works::small_files(place, false),
         against: Against::BareFuse,
     },
     Work {
         cases: &[
-            ("one folder, create 3,901 bytes", "1/s", Some(0.9)),
-            ("one folder, stat", "1/s", Some(0.9)),
-            ("one folder, read 3,901 bytes", "1/s", Some(0.9)),
-            ("one folder, remove", "1/s", Some(0.9)),
+            ("one folder, create 3,901 bytes", "1/s", Some(0.9), CREATE),
+            ("one folder, stat", "1/s", Some(0.9), STAT),
+            ("one folder, read 3,901 bytes", "1/s", Some(0.9), READ),
+            ("one folder, remove", "1/s", Some(0.9), REMOVE),
         ],
         run: |place| works::small_files(place, true),
         against: Against::BareFuse,
     },
-    Work { cases: &[("open-write-close", "1/s", Some(0.9))], run: works::rounds, against: Against::BareFuse },
+    Work {
+        cases: &[("open-write-close", "1/s", Some(0.9), NOT_PROFILED)],
+        run: works::rounds,
+        against: Against::BareFuse,
+    },
 ];
 
 const MEBIBYTES: Series = Series { bytes: MEBIBYTE, count: 64, one_file: true };
@@ -133,8 +138,8 @@ fn compare(buffer: &Buffer, effort: Effort) -> Result<Vec<Measurement>> {
             Against::OwnFiles(run) => ("own files", &|| run(&ours)),
         };
         let pairs = alternate(effort.pairs, || (work.run)(&ours), theirs)?;
-        for (index, &(case, unit, target)) in work.cases.iter().enumerate() {
-            lines.extend(two_lines(buffer, (case, unit), (against, target), &nth(&pairs, index)));
+        for (index, case) in work.cases.iter().enumerate() {
+            lines.extend(two_lines(buffer, case, against, &nth(&pairs, index)));
         }
     }
     Ok(lines)
@@ -156,10 +161,10 @@ pub fn against_gluster(
     let mut lines = Vec::new();
     for Work { cases, run, .. } in &WORKS {
         let pairs = alternate(effort.pairs, || run(&ours), || run(&theirs))?;
-        for (index, &(case, unit, target)) in cases.iter().enumerate() {
+        for (index, &(case, unit, target, bound)) in cases.iter().enumerate() {
             let wanted = if unit == "MiB/s" { targets.0 } else { targets.1 };
-            let against = ("GlusterFS", target.map(|_| wanted));
-            lines.extend(two_lines(buffer, (case, unit), against, &nth(&pairs, index)));
+            let case = (case, unit, target.map(|_| wanted), bound);
+            lines.extend(two_lines(buffer, &case, "GlusterFS", &nth(&pairs, index)));
         }
     }
     Ok(lines)
@@ -179,13 +184,14 @@ fn nth(pairs: &[(Vec<Figure>, Vec<Figure>)], index: usize) -> Vec<Figures> {
 /// The rate, and beside it the CPU seconds of who did the work and of who serves the folder.
 fn two_lines(
     buffer: &Buffer,
-    (case, unit): (&str, &'static str),
-    (against, target): (&'static str, Option<f64>),
+    &(case, unit, target, bound): &Case,
+    against: &'static str,
     pairs: &[Figures],
 ) -> [Measurement; 2] {
     let name = format!("one mount: {case}, {}", buffer.name());
     let rates: Vec<_> = pairs.iter().map(|(ours, theirs)| (ours.rate(), theirs.rate())).collect();
-    let rate = Line { target, ..Line::shown(name.clone(), unit, against) }.bounded_by(NOT_PROFILED);
+    let bound = if buffer.nodes() == 1 { NOT_PROFILED } else { bound };
+    let rate = Line { target, ..Line::shown(name.clone(), unit, against) }.bounded_by(bound);
     // Of small things a second would be a long time.
     let (each, amount, cpu_unit, units) =
         if unit == "MiB/s" { ("GiB", 1024.0, "s", 1.0) } else { ("1,000", 1000.0, "ms", 1000.0) };
@@ -196,3 +202,25 @@ fn two_lines(
 }
 
 const NOT_PROFILED: &str = "not yet profiled";
+
+/// As are those below, counted with four nodes in memory by `strace -c -f`, `/proc/PID/task/*/schedstat` and `perf`.
+const ROUND_TRIP: &str = "each request is a FUSE operation and a round trip over TCP, one at a time: 25 to 47 \
+    µs of CPU in the mount and 20 to 45 at the storage node, three to four task switches, and four or five \
+    system calls of each; for a page that is read, one is for its checksum, from the node's log";
+
+const COPIES: &str = "a byte is copied five times (out of the object, into the socket, out of it, into the \
+    kernel's pages, to the program) and summed once: 0.87 ms of CPU for a MiB at the nodes, 0.69 in the mount, \
+    0.87 in the program; the bare file system has two copies and keeps no pages";
+
+const STAT: &str = "after a file was written the kernel asks for its attributes once: a round trip to the \
+    shard, 39 µs of CPU in the mount and 22 at the node, where the bare file system makes one system call";
+
+const CREATE: &str = "the same five FUSE requests on both sides, but four requests to storage nodes, on which \
+    there are 3 openat, 1 mkdir and 4 pwrite for a file (the metadata log has two copies): 198 µs of CPU in \
+    the mount, 222 at the nodes";
+
+const READ: &str = "open, read and close are a round trip each: 127 µs of CPU in the mount and 80 at the \
+    nodes, seven task switches in the mount and four at the nodes";
+
+const REMOVE: &str = "every fragment is told to destroy its object, and looks for it twice: of 7 to 8 openat \
+    for a file 6 find nothing, as a small file has one object; 205 µs of CPU at the nodes";
