@@ -1,5 +1,5 @@
-//! Walks through the drained folder while files and folders are renamed in it: one that goes from where the walk has not
-//! been to where it was is in neither place, and one that waits for its copy is gone from where it was to be copied.
+//! Walks through the drained folder while files and folders are renamed in it: one that goes from where the walk has
+//! not been to where it was is in neither place, and one that waits for its copy is gone from where that was to begin.
 //!
 //! **Invariant:** what was in the drained folder before, and still is, was found, or is said not to be.
 
@@ -36,8 +36,8 @@ impl Drain {
     pub(crate) fn scan_all(&self) -> Walk {
         let begun = now();
         let is_old = |it: &Generation| it.is_older(begun);
-        let (mut before, mut unseen, mut pause): (Option<Folders>, _, _) = (None, Vec::new(), Duration::ZERO);
-        let mut has_moved = false;
+        let (mut before, mut unseen): (Option<Folders>, _) = (None, Vec::new());
+        let (mut has_moved, mut pause) = (false, Duration::ZERO);
         for _ in 0..WALKS_MAX {
             std::thread::sleep(pause);
             let (mut folders, mut moved) = (Folders::new(), false);
@@ -55,11 +55,9 @@ impl Drain {
             });
             let Some(last) = before.replace(folders) else {
                 // Nearly always: then one walk is enough.
-                let walk = Walk { begun, folders: before.take().unwrap_or_default(), unseen };
-                if self.rests(&walk) {
-                    return walk;
+                if before.as_ref().is_some_and(|folders| self.rest(begun, folders)) {
+                    break;
                 }
-                (before, unseen) = (Some(walk.folders), walk.unseen);
                 continue;
             };
             let is_gone =
@@ -76,7 +74,11 @@ impl Drain {
     }
 
     /// Whether nothing has come into any of the folders, or gone from it, since the walk has read it.
-    pub(crate) fn rests(&self, Walk { begun, folders, .. }: &Walk) -> bool {
+    pub(crate) fn rests(&self, walk: &Walk) -> bool {
+        self.rest(walk.begun, &walk.folders)
+    }
+
+    fn rest(&self, begun: Stamp, folders: &Folders) -> bool {
         self.top.let_go();
         let rests = |(path, before): (&PathBuf, &Generation)| {
             let is_top = path.as_os_str().is_empty();
@@ -84,7 +86,7 @@ impl Drain {
             // Programs set the other times back.
             let is_same = |now: &Generation| now.file() == before.file() && now.ctime == before.ctime;
             // A change within one tick of the clock has the time of the one before.
-            later(before.ctime) < *begun && now.is_ok_and(|now| is_same(&now.generation))
+            later(before.ctime) < begun && now.is_ok_and(|now| is_same(&now.generation))
         };
         folders.iter().all(rests)
     }
