@@ -5,11 +5,14 @@
 //! HOST.claims := line*      line := ("+" | "-") path as a JSON string
 //! ```
 //!
+//! A line that could not be written whole takes no other with it: the next begins with a line's end.
+//!
 //! **Invariant:** of two nodes that publish one name, at least one finds the other's claim and gives the name up.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -29,6 +32,8 @@ pub(crate) struct Claims {
 
 struct State {
     file: File,
+    /// The last line in it may be cut off: of who was killed as he wrote it, or for want of room.
+    may_be_torn: bool,
     /// Names that this host has published under.
     kept: HashSet<PathBuf>,
     others: HashMap<PathBuf, Host>,
@@ -47,9 +52,9 @@ impl Claims {
     /// The file cannot be made.
     pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
         let own = folder.join(format!("{host}{SUFFIX}"));
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         let file = File::from(Root::at(folder).open(&own, flags, Mode::from_raw_mode(0o666))?);
-        let state = State { file, kept, others: HashMap::new() };
+        let state = State { file, may_be_torn: true, kept, others: HashMap::new() };
         Ok(Claims { folder: folder.to_owned(), own, state: Mutex::new(state) })
     }
 
@@ -101,18 +106,36 @@ impl Claims {
                 state.others.entry(file.clone()).or_default().read(&file).map_err(errno)?;
             }
         }
-        let wanted = text(path);
-        Ok(state.others.values().any(|host| host.claimed.contains(&wanted)))
+        let wanted = path.to_string_lossy();
+        Ok(state.others.values().any(|host| host.claimed.contains(&*wanted)))
     }
 
     fn write(&self, sign: char, path: &Path) -> Result<(), Errno> {
-        let line = format!("{sign}{}\n", text(path));
-        self.lock().file.write_all(line.as_bytes()).map_err(errno)
+        let path = serde_json::Value::from(path.to_string_lossy());
+        self.lock().write(&format!("{sign}{path}\n")).map_err(errno)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics with the lock")
     }
+}
+
+impl State {
+    fn write(&mut self, line: &str) -> std::io::Result<()> {
+        let is_torn = std::mem::replace(&mut self.may_be_torn, true) && !ends_a_line(&self.file)?;
+        let begin = if is_torn { "\n" } else { "" };
+        self.file.write_all(format!("{begin}{line}").as_bytes())?;
+        self.may_be_torn = false;
+        Ok(())
+    }
+}
+
+fn ends_a_line(file: &File) -> std::io::Result<bool> {
+    let mut last = [b'\n'];
+    if let Some(place) = file.metadata()?.len().checked_sub(1) {
+        file.read_exact_at(&mut last, place)?;
+    }
+    Ok(last == [b'\n'])
 }
 
 impl Host {
@@ -121,22 +144,20 @@ impl Host {
         let root = Root::at(path.parent().unwrap_or(path));
         let mut file = File::from(root.open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
         file.seek(SeekFrom::Start(self.offset))?;
-        let mut new = String::new();
-        file.read_to_string(&mut new)?;
-        for line in new.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let mut new = Vec::new();
+        file.read_to_end(&mut new)?;
+        for line in new.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             self.offset += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
-            let (sign, name) = line.trim_end().split_at(1);
+            // One that was cut off is no name.
+            let Some((sign, name)) = line.split_first() else { continue };
+            let Ok(name) = serde_json::from_slice::<String>(name) else { continue };
             match sign {
-                "-" => self.claimed.remove(name),
-                _ => self.claimed.insert(name.to_owned()),
+                b'-' => self.claimed.remove(&name),
+                _ => self.claimed.insert(name),
             };
         }
         Ok(())
     }
-}
-
-fn text(path: &Path) -> String {
-    serde_json::Value::from(path.to_string_lossy()).to_string()
 }
 
 fn errno(error: std::io::Error) -> Errno {

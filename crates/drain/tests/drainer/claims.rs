@@ -1,0 +1,40 @@
+//! Names on the PFS that several nodes have files for: each node's file gets there, under one name or another.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use super::node::Node;
+use super::read;
+
+fn nodes(root: &tempfile::TempDir) -> (Node, Node) {
+    (Node::new(root, "n1", &[]), Node::new(root, "n2", &[]))
+}
+
+/// Has the node drain a file that it gets now.
+fn drain_file(node: &mut Node, name: impl AsRef<Path>, text: &str) {
+    if node.running.is_none() {
+        node.start();
+    }
+    fs::write(node.from.join(name), text).unwrap();
+    assert_eq!(node.settle().failed, []);
+}
+
+#[test]
+fn a_claim_after_a_line_that_was_cut_off_is_heard_by_the_other_nodes() {
+    // Also in the middle of a letter.
+    for torn in [&b"+\"/pfs/eee"[..], b"+\"/pfs/\xc3"] {
+        let root = tempfile::tempdir().unwrap();
+        let (mut first, mut second) = nodes(&root);
+        drain_file(&mut first, "before", "of n1");
+        first.kill();
+        let claims = first.to.join(".forebay-drain/s/n1.claims");
+        fs::OpenOptions::new().append(true).open(claims).unwrap().write_all(torn).unwrap();
+        drain_file(&mut first, "f", "of n1");
+        // Who has ended with everything there looks at nothing any more.
+        first.stop();
+        drain_file(&mut second, "f", "of n2");
+        let there = ["f", "f.n2"].map(|name| read(&second.to.join(name)));
+        assert_eq!(there, ["of n1", "of n2"], "after {}", torn.escape_ascii());
+    }
+}
