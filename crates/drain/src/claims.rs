@@ -2,7 +2,7 @@
 //! before a name is used for the first time.
 //!
 //! ```text
-//! HOST.claims := line*      line := ("+" | "-") path as a JSON string
+//! HOST.claims := line*      line := ("+" | "-") path in JSON: a string, or bytes where it is no UTF-8
 //! ```
 //!
 //! A line that could not be written whole takes no other with it: the next begins with a line's end.
@@ -19,6 +19,7 @@ use std::sync::Mutex;
 use disk::below::Root;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use stage::journal::PathText;
 
 /// The end of a claims file's name.
 const SUFFIX: &str = ".claims";
@@ -42,7 +43,7 @@ struct State {
 #[derive(Default)]
 struct Host {
     offset: u64,
-    claimed: HashSet<String>,
+    claimed: HashSet<PathBuf>,
 }
 
 impl Claims {
@@ -106,12 +107,14 @@ impl Claims {
                 state.others.entry(file.clone()).or_default().read(&file).map_err(errno)?;
             }
         }
-        let wanted = path.to_string_lossy();
-        Ok(state.others.values().any(|host| host.claimed.contains(&*wanted)))
+        // Earlier drainers wrote what is no UTF-8 like this.
+        let lossy = path.to_string_lossy();
+        let has = |host: &Host| host.claimed.contains(path) || host.claimed.contains(Path::new(&*lossy));
+        Ok(state.others.values().any(has))
     }
 
     fn write(&self, sign: char, path: &Path) -> Result<(), Errno> {
-        let path = serde_json::Value::from(path.to_string_lossy());
+        let path = serde_json::to_string(&PathText::from(path)).expect("a path has no failing serialiser");
         self.lock().write(&format!("{sign}{path}\n")).map_err(errno)
     }
 
@@ -150,10 +153,10 @@ impl Host {
             self.offset += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             // One that was cut off is no name.
             let Some((sign, name)) = line.split_first() else { continue };
-            let Ok(name) = serde_json::from_slice::<String>(name) else { continue };
+            let Ok(name) = serde_json::from_slice::<PathText>(name) else { continue };
             match sign {
-                b'-' => self.claimed.remove(&name),
-                _ => self.claimed.insert(name),
+                b'-' => self.claimed.remove(&name.to_path()),
+                _ => self.claimed.insert(name.to_path()),
             };
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! Names on the PFS that several nodes have files for: each node's file gets there, under one name or another.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::node::Node;
@@ -37,4 +39,38 @@ fn a_claim_after_a_line_that_was_cut_off_is_heard_by_the_other_nodes() {
         let there = ["f", "f.n2"].map(|name| read(&second.to.join(name)));
         assert_eq!(there, ["of n1", "of n2"], "after {}", torn.escape_ascii());
     }
+}
+
+#[test]
+fn names_that_are_no_utf8_are_each_a_nodes_own() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = nodes(&root);
+    let [name, other, suffixed] = [&b"f\xff"[..], b"f\xfe", b"f\xff.n2"].map(OsStr::from_bytes);
+    drain_file(&mut first, name, "of n1");
+    drain_file(&mut first, other, "of n1, too");
+    // The name on the PFS goes with that on the node, and the claim to it.
+    fs::rename(first.from.join(other), first.from.join("renamed")).unwrap();
+    assert_eq!(first.settle().failed, []);
+    assert!(!first.to.join(other).exists(), "the old name stays");
+    first.stop();
+    drain_file(&mut second, name, "of n2");
+    let there = [name, suffixed].map(|name| read(&second.to.join(name)));
+    assert_eq!(there, ["of n1", "of n2"]);
+}
+
+#[test]
+fn a_claim_that_an_earlier_release_wrote_holds_also_for_a_name_that_is_no_utf8() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = nodes(&root);
+    let [name, suffixed] = [&b"f\xff"[..], b"f\xff.n2"].map(OsStr::from_bytes);
+    drain_file(&mut first, name, "of n1");
+    drain_file(&mut first, "g", "of n1");
+    first.stop();
+    let to = first.to.canonicalize().unwrap();
+    let text = ["f\u{fffd}", "g"].map(|name| format!("+\"{}\"\n", to.join(name).display())).concat();
+    fs::write(to.join(".forebay-drain/s/n1.claims"), text).unwrap();
+    drain_file(&mut second, name, "of n2");
+    drain_file(&mut second, "g", "of n2");
+    let there = [name, suffixed, OsStr::new("g"), OsStr::new("g.n2")].map(|name| read(&to.join(name)));
+    assert_eq!(there, ["of n1", "of n2", "of n1", "of n2"]);
 }
