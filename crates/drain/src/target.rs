@@ -51,11 +51,15 @@ impl Target {
         Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims }
     }
 
-    /// Whether somebody has put another in the place of what this drainer has put there, or changed it.
-    fn is_replaced(&self, place: &Place, to: &Path) -> Result<bool> {
-        let Some(under) = self.names.under(to).filter(Under::had_name) else { return Ok(false) };
-        let there = if_there(look_in(place.folder.as_fd(), &place.name))?;
-        Ok(there.is_some_and(|there| under.holds_another(&there).is_some()))
+    /// Whether what has the name is known as what this drainer has put there.
+    ///
+    /// # Errors
+    /// [`REPLACED`] where somebody has put another in the place of that, or changed it.
+    fn is_own(&self, place: &Place, to: &Path) -> Result<bool> {
+        let Some(under) = self.names.under(to) else { return Ok(false) };
+        let Some(there) = if_there(look_in(place.folder.as_fd(), &place.name))? else { return Ok(false) };
+        let differs = under.holds_another(&there).is_some();
+        if differs && under.had_name() { Err(REPLACED) } else { Ok(!differs) }
     }
 
     /// Where `to` is now, if its folder still is this one: the names in it are made there, whoever renames what.
@@ -67,15 +71,16 @@ impl Target {
         }
     }
 
-    fn give_name(&self, part: &OsStr, place: &Place, to: &Path) -> Result<()> {
-        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.has(to)) else {
+    fn give_name(&self, part: &OsStr, place: &Place, to: &Path, is_own: bool) -> Result<()> {
+        // A name that had become free may be another node's by now, also where this one had it before.
+        let Some(claims) = self.claims.as_ref().filter(|claims| !(is_own && claims.has(to))) else {
             return place.replace_with(part);
         };
         // Said before it is done: of two nodes, the second at least sees the first.
         claims.claim(to)?;
         match rename_to_new(part, place) {
             Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
-                claims.give_up(to)?;
+                claims.forget(to)?;
                 return Err(Errno::EXIST);
             }
             // Of an earlier job: this one replaces it, as a program on the PFS would.
@@ -152,11 +157,9 @@ impl tree::Target for Target {
             return Err(Errno::STALE);
         }
         // It was looked for before the copy was made, which takes its time.
-        if self.is_replaced(&place, to)? {
-            return Err(REPLACED);
-        }
+        let is_own = self.is_own(&place, to)?;
         self.names.note(to, Placed::before(&before));
-        self.give_name(part, &place, to)?;
+        self.give_name(part, &place, to, is_own)?;
         // Somebody may have put another there since, or changed it: then the first note stands, which that one does not
         // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);

@@ -6,6 +6,8 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use drain::Order;
+
 use super::node::Node;
 use super::read;
 
@@ -73,4 +75,25 @@ fn a_claim_that_an_earlier_release_wrote_holds_also_for_a_name_that_is_no_utf8()
     drain_file(&mut second, "g", "of n2");
     let there = [name, suffixed, OsStr::new("g"), OsStr::new("g.n2")].map(|name| read(&to.join(name)));
     assert_eq!(there, ["of n1", "of n2", "of n1", "of n2"]);
+}
+
+#[test]
+fn a_copy_that_is_made_anew_does_not_take_its_name_from_another_node() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = nodes(&root);
+    for node in [&first, &second] {
+        fs::create_dir(node.from.join("d")).unwrap();
+    }
+    drain_file(&mut first, "d/f", "of n1");
+    // It is missing when that is looked at, and cannot be copied at once.
+    fs::remove_dir_all(first.to.join("d")).unwrap();
+    fs::write(first.to.join("d"), "in the way").unwrap();
+    assert_eq!(first.settle().failed.len(), 1);
+    drain::order(&first.state(), Order::Pause).unwrap();
+    fs::remove_file(first.to.join("d")).unwrap();
+    drain_file(&mut second, "d/f", "of n2");
+    drain::order(&first.state(), Order::Resume).unwrap();
+    assert_eq!(first.settle().failed, []);
+    let there = ["d/f", "d/f.n1"].map(|name| read(&second.to.join(name)));
+    assert_eq!(there, ["of n2", "of n1"]);
 }
