@@ -4,16 +4,17 @@
 //! and when, and what is done is done from the last one's descriptor.
 
 mod held;
+mod place;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
 
 pub use self::held::Folders;
+pub use self::place::Place;
 
 /// A descriptor that stands for a folder only: nothing is read by it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -35,54 +36,11 @@ enum Folder {
     At(PathBuf),
 }
 
-/// A name in a folder that is held open.
-#[derive(Debug)]
-pub struct Place {
-    /// The folder.
-    pub folder: OwnedFd,
-    /// The name; `.` for the folder itself.
-    pub name: OsString,
-}
-
 /// The way to a name: from a descriptor, or from `/` through `above`, and then through `rest`.
 struct Way<'a> {
     from: Option<BorrowedFd<'a>>,
     above: &'a Path,
     rest: &'a Path,
-}
-
-impl Place {
-    /// A path that leads there as long as this is held, wherever the folder is moved to: for what takes paths. It
-    /// depends on who takes it whether a symbolic link is followed that has the name itself.
-    pub fn path(&self) -> PathBuf {
-        by_descriptor(&self.folder).join(&self.name)
-    }
-
-    /// Opens the file `name` of the same folder to write, empty, and makes it if it is missing. A link in its place
-    /// goes; what it leads to is let alone.
-    ///
-    /// # Errors
-    /// Of the file system.
-    pub fn create(&self, name: &OsStr) -> std::io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || openat(&self.folder, name, flags, Mode::from_raw_mode(0o666));
-        let opened = match open() {
-            Err(Errno::LOOP) => {
-                rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
-                open()?
-            }
-            opened => opened?,
-        };
-        Ok(File::from(opened))
-    }
-
-    /// Puts what has `name` in the same folder here.
-    ///
-    /// # Errors
-    /// Of the file system.
-    pub fn replace_with(&self, name: &OsStr) -> Result<()> {
-        rustix::fs::renameat(&self.folder, name, &self.folder, &self.name)
-    }
 }
 
 /// A path that leads to what is open, as long as it is.

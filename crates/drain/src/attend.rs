@@ -86,6 +86,7 @@ impl Drain {
         let unseen = self.scan(Path::new(""));
         self.lock().unseen = unseen;
         self.ended.store(true, Ordering::Relaxed);
+        self.end_displaced();
         if let Err(error) = self.publish(&self.status()) {
             tracing::warn!("write the last status in {}: {error}", self.rendezvous.folder().display());
         }
@@ -131,7 +132,24 @@ impl Drain {
         std::process::exit(1);
     }
 
+    /// Ends where another's word stands in the place of its own: one of both only would be heard and waited for.
+    fn end_displaced(&self) {
+        let Ok(Some(other)) = self.rendezvous.last_of(&self.host) else { return };
+        if unstarted::is_of_this_process(&other) {
+            return;
+        }
+        let own = Own::new(self.from.clone(), self.top.identity());
+        let why = unstarted::in_the_way(&other, &own);
+        tracing::error!("{why}: the drainer ends");
+        self.leave();
+        if let Err(error) = unstarted::give_way(&self.rendezvous, self.status(), why) {
+            tracing::error!("note that in {}: {error}", self.rendezvous.folder().display());
+        }
+        std::process::exit(1);
+    }
+
     fn reply(&self, id: &str) -> bool {
+        self.end_displaced();
         let rendezvous = &self.rendezvous;
         // A drainer that was started again has perhaps answered before.
         if rendezvous.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
@@ -166,6 +184,7 @@ impl Drain {
 
     /// Decides about all that the job has left; the last of its nodes to do so writes the receipt.
     pub(crate) fn settle_at_end(&self) -> Answer {
+        self.end_displaced();
         let answer = self.settle();
         self.settled_at_end.store(true, Ordering::Relaxed);
         let accounted = self.publish(&self.status()).and_then(|()| {
@@ -185,7 +204,11 @@ impl Drain {
             Status { updated_ms, bytes_per_s, work_left, ..now.clone() } == *said
                 && now.updated_ms < said.updated_ms + HEARTBEAT_MS
         });
-        if !same && let Ok(()) = self.publish(&now) {
+        if same {
+            return;
+        }
+        self.end_displaced();
+        if let Ok(()) = self.publish(&now) {
             *said = Some(now);
         }
     }

@@ -10,17 +10,18 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
+mod draft;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use disk::below::Root;
-use serde::Serialize;
+use rustix::fs::{AtFlags, unlinkat};
 use serde::de::DeserializeOwned;
 
-use crate::namesake::{self, machine, short_hash};
+use self::draft::{is_temporary, write, write_as};
+use crate::namesake;
 use crate::status::{Answer, Status, now_ms};
 
 /// The receipt's name: see [`crate::receipt`].
@@ -210,6 +211,24 @@ impl Rendezvous {
         write(&self.status_of(&status.host), status)
     }
 
+    /// Says so in the place of what was there `before`. `false`: another has said something since.
+    pub(crate) fn succeed(&self, before: Option<&Status>, said: &Status) -> std::io::Result<bool> {
+        let path = self.status_of(&said.host);
+        write_as(&path, said, |place, draft| {
+            if before.is_none() && place.fill_with(draft).is_ok() {
+                return Ok(true);
+            }
+            // What nobody understands is no word.
+            let is_as_before = self.last_of(&said.host)?.as_ref() == before;
+            if is_as_before {
+                place.replace_with(draft)?
+            } else {
+                unlinkat(&place.folder, draft, AtFlags::empty())?
+            }
+            Ok(is_as_before)
+        })
+    }
+
     /// Removes what was said of this host.
     pub(crate) fn remove_word(&self, host: &str) -> std::io::Result<()> {
         disk::if_there(std::fs::remove_file(self.status_of(host))).map(drop)
@@ -252,26 +271,6 @@ fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
     understood.map_err(|error| {
         named("understand", error.into(), " (its node's drainer writes it anew when it is started again)")
     })
-}
-
-/// Replaces a file as a whole, also where the node loses its power meanwhile.
-fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
-    let (place, temporary) = (Root::at(path.parent().unwrap_or(path)).reach(path)?, temporary(path));
-    let mut file = place.create(&temporary)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
-    file.sync_all()?;
-    Ok(place.replace_with(&temporary)?)
-}
-
-/// What the next contents of `path` are called while they are written. No host's name begins with a dot, each host's is
-/// another, and so is that of each who writes for it: machines may be called alike.
-fn temporary(path: &Path) -> OsString {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    format!(".{name}.{}-{:08x}.new", std::process::id(), short_hash(&machine())).into()
-}
-
-fn is_temporary(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::below::{Place, Root};
-use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use stage::outside::Outside;
 use stage::pfs::Pfs;
@@ -78,7 +77,7 @@ impl Target {
         };
         // Said before it is done: of two nodes, the second at least sees the first.
         claims.claim(to)?;
-        match rename_to_new(part, place) {
+        match place.fill_with(part) {
             Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
                 claims.forget(to)?;
                 return Err(Errno::EXIST);
@@ -191,18 +190,6 @@ impl tree::Target for Target {
 
     fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
         self.files.disinherit(entry, kept)
-    }
-}
-
-/// Renames unless there is something at `to`. NFS and some parallel file systems cannot do that in one; a link does.
-fn rename_to_new(part: &OsStr, to: &Place) -> Result<()> {
-    let folder = &to.folder;
-    match rustix::fs::renameat_with(folder, part, folder, &to.name, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            rustix::fs::linkat(folder, part, folder, &to.name, AtFlags::empty())?;
-            rustix::fs::unlinkat(folder, part, AtFlags::empty())
-        }
-        outcome => outcome,
     }
 }
 

@@ -36,7 +36,11 @@ pub(crate) fn begin(settings: &Settings) -> io::Result<Word> {
         Some(last) if !last.is_over() => return Ok(Word { before }),
         _ => first(settings, own),
     };
-    rendezvous.publish(&said)?;
+    let before = match rendezvous.succeed(before.as_ref(), &said)? {
+        true => before,
+        // Another begins at this moment: whether that is in the way is looked at like any word that was there.
+        false => rendezvous.last_of(&settings.host())?,
+    };
     Ok(Word { before })
 }
 
@@ -48,13 +52,29 @@ pub(crate) fn refuse_after(word: Option<Word>, settings: &Settings, state: &Path
     let Some(before) = before else { return };
     let rendezvous = Rendezvous::new(settings.rendezvous());
     let put_back = || match (rendezvous.last_of(&settings.host())?, before) {
-        (Some(last), _) if !is_mine(&last) => Ok(()),
+        (Some(last), _) if !is_of_this_process(&last) => Ok(()),
         (_, Some(before)) => rendezvous.publish(&before),
         (_, None) => rendezvous.remove_word(&settings.host()),
     };
     if let Err(error) = put_back() {
         tracing::warn!("take back in {} that the drain begins: {error}", rendezvous.folder().display());
     }
+}
+
+/// Whether this process has said it.
+pub(crate) fn is_of_this_process(said: &Status) -> bool {
+    said.pid == std::process::id() && said.machine == machine()
+}
+
+/// Says that the drainer of which `last` tells ends, as another's word has taken the place of its own.
+pub(crate) fn give_way(rendezvous: &Rendezvous, last: Status, why: String) -> io::Result<()> {
+    let own = Own::new(last.from.clone(), last.folder);
+    let file = rendezvous.refusal_of(&last.host, identity_hash(&own));
+    let advice =
+        format!("start the drain of {} again, with a --host or a --session of its own", own.from.display());
+    let trouble = Trouble { path: ".".to_owned(), errno: 0, message: why, advice };
+    let failed = last.failed.max(1);
+    rendezvous.write_refusal(&file, &Status { failed, troubles: vec![trouble], settled: false, ..last })
 }
 
 /// Says why no drainer whose folder is `state` could start, where that can be said; one that starts later takes it
@@ -78,11 +98,6 @@ pub(crate) fn runs_already(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LockError::Held { .. }))
 }
 
-/// Whether this process has said it.
-fn is_mine(last: &Status) -> bool {
-    last.pid == std::process::id() && last.machine == machine()
-}
-
 fn try_refuse(settings: &Settings, state: &Path, why: &str, before: Option<&Status>) -> anyhow::Result<()> {
     let owner = std::fs::metadata(&settings.from).map_or(0, |found| found.uid());
     let is_roots = !rustix::process::geteuid().is_root() || owner == 0;
@@ -102,7 +117,7 @@ fn try_refuse(settings: &Settings, state: &Path, why: &str, before: Option<&Stat
         // Whoever started two drains on one node was told; that one is waited for.
         false => own.is_neighbour(last) && !last.is_over(),
     };
-    if last.as_ref().filter(|last| !is_mine(last)).or(before).is_some_and(is_said) {
+    if last.as_ref().filter(|last| !is_of_this_process(last)).or(before).is_some_and(is_said) {
         return Ok(());
     }
     let file = rendezvous.refusal_of(&settings.host(), identity_hash(&own));

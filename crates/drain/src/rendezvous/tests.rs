@@ -1,5 +1,6 @@
 //! What those read who meet.
 
+use super::draft::temporary;
 use super::*;
 use crate::logs::{Event, Logs};
 
