@@ -211,12 +211,43 @@ fn must_be_of_a_commit(path: &Path, found: std::io::Result<bool>) -> std::io::Re
     }
 }
 
+/// What a commit is about to replace is an earlier one's, and none that a drainer of the job has put there.
+fn may_be_replaced(rendezvous: &Path, to: &Path, (file, latest): (&Path, &Path)) -> std::io::Result<()> {
+    must_be_of_a_commit(file, is_marker(file))?;
+    must_be_of_a_commit(latest, std::fs::read_link(latest).map(|_| true))?;
+    must_not_be_drained(rendezvous, to, &[file, latest])
+}
+
+/// It may look like a commit's, and a drainer owes the file there.
+fn must_not_be_drained(rendezvous: &Path, to: &Path, names: &[&Path]) -> std::io::Result<()> {
+    let there: Vec<&&Path> = names.iter().filter(|path| std::fs::symlink_metadata(path).is_ok()).collect();
+    if there.is_empty() {
+        return Ok(());
+    }
+    let whole = to.canonicalize()?;
+    let files = Rendezvous::new(rendezvous.to_owned()).files()?;
+    let drained = |path: &Path| {
+        let target = path.strip_prefix(to).map_or_else(|_| path.to_owned(), |name| whole.join(name));
+        files.values().any(|line| {
+            matches!(line["event"].as_str(), Some("done" | "kept"))
+                && line["target"].as_str().is_some_and(|drained| Path::new(drained) == target)
+        })
+    };
+    let Some(path) = there.into_iter().find(|path| drained(path)) else { return Ok(()) };
+    let text = format!(
+        "{} is there, and the job has drained it: have the job call its file otherwise, and remove this one",
+        path.display()
+    );
+    Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text))
+}
+
 /// Publishes that the group `name` is whole: the file `TO/NAME.committed`, and the link `TO/latest` if there is a
-/// `TO/NAME`. Call it only after all answers were whole. Returns what was made.
+/// `TO/NAME`. Call it only after all answers were whole, of the drainers that meet in `rendezvous`. Returns what was
+/// made.
 ///
 /// # Errors
-/// The PFS's.
-pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<PathBuf>> {
+/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit.
+pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<PathBuf>> {
     let marker = Marker {
         name,
         committed: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
@@ -226,8 +257,7 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     let mut text = serde_json::to_vec(&marker)?;
     text.push(b'\n');
     let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
-    must_be_of_a_commit(&file, is_marker(&file))?;
-    must_be_of_a_commit(&latest, std::fs::read_link(&latest).map(|_| true))?;
+    may_be_replaced(rendezvous, to, (&file, &latest))?;
     // Several may publish one name at once.
     let temporary =
         format!(".{}.{}.committing", name.replace('/', "_"), short_hash(&(machine(), std::process::id())));

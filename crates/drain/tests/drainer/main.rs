@@ -6,6 +6,7 @@
 
 mod at_once;
 mod claims;
+mod commits;
 mod flash;
 mod folders;
 mod hosts;

@@ -131,7 +131,7 @@ pub(super) fn commit(
             ),
         ));
     }
-    let made = wait::commit(&of.to, name, &answers);
+    let made = wait::commit(&rendezvous, &of.to, name, &answers);
     for path in made.map_err(|error| Failure::local("publish the marker in", &of.to, &error))? {
         output.say(&format!("forebay: {} is published", path.display()));
     }
