@@ -41,6 +41,11 @@ const ALONE: &[Test] = &[
         "the_key_of_a_buffer_that_is_staged_or_removed_is_changed_or_is_said_not_to_be",
         rotated::between::others,
     ),
+    ("a_node_s_folder_from_before_a_change_of_the_key_lets_nobody_in", rotated::put_back::seen),
+    (
+        "a_node_s_folder_from_before_a_change_of_the_key_lets_nobody_in_without_control",
+        rotated::put_back::unseen,
+    ),
     ("jobs_work_on_while_the_key_of_munge_is_changed_and_services_are_not_restarted", rotated::munge::key),
     ("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port),
     ("who_takes_the_port_of_a_node_s_api_is_not_believed", impostors::api_port),

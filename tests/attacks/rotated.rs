@@ -2,6 +2,7 @@
 
 pub mod between;
 pub mod munge;
+pub mod put_back;
 
 use std::fs;
 use std::time::Duration;

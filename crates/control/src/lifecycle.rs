@@ -2,6 +2,7 @@
 //!
 //! Every function can be called again at any point after a crash of anything, and then converges.
 
+pub(crate) mod behind;
 pub(crate) mod beside;
 pub(crate) mod buffers;
 pub(crate) mod data_in;

@@ -275,7 +275,7 @@ impl NodeApi for MemorySite {
                 return Err(site(ErrorCode::NoSuchFragment, "there is none", "mount its disk"));
             }
             let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
-            if !known.has_key_of(spec) {
+            if !known.is_of_instance_of(spec) {
                 return Err(site(ErrorCode::FragmentOfAnother, "it is another's", "look at it"));
             }
             // Others may have taken the places of peers, and its own.

@@ -22,6 +22,7 @@ use crate::cluster_site::ClusterSite;
 use crate::config::Config;
 use crate::last_words::LastWords;
 use crate::leftovers;
+use crate::lifecycle::behind;
 use crate::local_nodes::LocalNodes;
 use crate::local_site::LocalSite;
 use crate::requests::{self, Handler};
@@ -207,6 +208,9 @@ async fn tidy<S: Site>(app: Arc<App<S>>) {
     loop {
         if let Err(error) = leftovers::tidy(&app).await {
             tracing::warn!(%error, "what nodes left behind is looked at later");
+        }
+        if let Err(error) = behind::tell(&app).await {
+            tracing::warn!(%error, "who does not have the present key of a buffer is told later");
         }
         tokio::time::sleep(TIDY_PERIOD).await;
     }

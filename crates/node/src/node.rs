@@ -180,7 +180,7 @@ fn open_storage(
         Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
         _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
     };
-    Ok(Some(Storage::open(folder, &config.name, listen, movers)?))
+    Ok(Some(Storage::open(folder, &config.name, listen, (movers, cluster.is_some()))?))
 }
 
 fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {

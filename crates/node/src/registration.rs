@@ -1,18 +1,23 @@
 //! Tells control that this node is there: at the start, and again, so that a control that was restarted, or a new one,
 //! knows it soon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::client::Client;
-use wire::control::{RegisterNode, Registered};
+use wire::control::{KnownPart, RegisterNode, Registered};
 
 use crate::config::{Cluster, Config};
+use crate::node::Node;
 
 /// Before control is asked again that did not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How long control may take to reply.
 const WITHIN: Duration = Duration::from_secs(10);
+
+/// How long parts of buffers wait at a start for what control says of them.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
 /// What this node says of itself; its API is reached at `address`.
 pub(crate) fn of(config: &Config, cluster: &Cluster, address: String) -> RegisterNode {
@@ -27,8 +32,21 @@ pub(crate) fn of(config: &Config, cluster: &Cluster, address: String) -> Registe
     }
 }
 
+/// Goes on without control's word where that takes too long.
+pub(crate) async fn wait_for_word(node: Arc<Node>) {
+    tokio::time::sleep(HEARD_WITHIN).await;
+    hear(&node, None).await;
+}
+
+async fn hear(node: &Node, known: Option<Vec<KnownPart>>) {
+    let Ok(storage) = node.storage() else { return };
+    if let Err(error) = storage.hear_of_parts(known).await {
+        tracing::error!(%error, "what control says of the parts of buffers here is not heard");
+    }
+}
+
 /// Registers for ever.
-pub(crate) async fn run(control: Client, registration: RegisterNode) {
+pub(crate) async fn run(control: Client, registration: RegisterNode, node: Arc<Node>) {
     let control = control.with_timeout(WITHIN);
     let mut known = None;
     loop {
@@ -38,6 +56,7 @@ pub(crate) async fn run(control: Client, registration: RegisterNode) {
                     tracing::info!(node = ?registration.name, "control knows this node");
                 }
                 known = Some(true);
+                hear(&node, registered.parts).await;
                 Duration::from_secs(registered.again_s.max(1))
             }
             Err(error) => {

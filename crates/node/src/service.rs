@@ -32,7 +32,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     let mut listeners = vec![server::bind(&folder.node_socket(), OpenTo::Ourselves)?];
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(cluster) = &config.cluster {
-        join(&config, cluster, &folder, &mut listeners, &mut tasks).await?;
+        join((&config, cluster), &folder, &node, &mut listeners, &mut tasks).await?;
         if let Some(address) = cluster.metrics.clone() {
             let router = requests::metrics_router(Arc::clone(&node));
             tasks.spawn(async move {
@@ -61,9 +61,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
 
 /// Listens on the network and says to control that this node is there, again and again.
 async fn join(
-    config: &Config,
-    cluster: &Cluster,
+    (config, cluster): (&Config, &Cluster),
     folder: &NodeFolder,
+    node: &Arc<Node>,
     listeners: &mut Vec<server::Listener>,
     tasks: &mut tokio::task::JoinSet<()>,
 ) -> Result<(), NodeError> {
@@ -86,7 +86,9 @@ async fn join(
             daemon::client::Client::over_tcp(&cluster.control, api::endpoint::CONTROL, munge?, user)
         }
     };
-    tasks.spawn(registration::run(client, registration::of(config, cluster, address)));
+    let registration = registration::of(config, cluster, address);
+    tasks.spawn(registration::wait_for_word(Arc::clone(node)));
+    tasks.spawn(registration::run(client, registration, Arc::clone(node)));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use daemon::error::bug;
 use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use server::{BindError, OpenTo};
-use wire::control::{ApiError, ErrorCode};
+use wire::control::{ApiError, ErrorCode, KnownPart};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, Moved, PartFiles, ScrubSpec, ScrubStatus,
     StorageAddress,
@@ -58,8 +58,8 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called
-    /// in the context of a runtime.
+    /// Loads the fragments in `folder` and serves them on the data path; where it `waits`, when control has said what
+    /// it knows of them. Blocks while fragments recover; to be called in the context of a runtime.
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
@@ -67,9 +67,10 @@ impl Storage {
         folder: &NodeFolder,
         name: &NodeName,
         listen: Listen,
-        movers: Movers,
+        (movers, waits): (Movers, bool),
     ) -> Result<Storage, StorageError> {
-        let server = store::Server::open(folder.fragments(), name.clone()).map_err(StorageError::Open)?;
+        let open = if waits { store::Server::open_unheard } else { store::Server::open };
+        let server = open(folder.fragments(), name.clone()).map_err(StorageError::Open)?;
         let unix =
             server::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
         // Whoever asks for one waits in a thread of the data path.
@@ -103,6 +104,14 @@ impl Storage {
     /// A bug in the store.
     pub(crate) async fn hear(&self, instance: InstanceId, doubts: Vec<u64>) -> Result<(), ApiError> {
         self.blocking(move |server| server.hear(&instance, &doubts)).await
+    }
+
+    /// Control says this of the parts that are here; `None`: it says nothing.
+    ///
+    /// # Errors
+    /// A bug in the store.
+    pub(crate) async fn hear_of_parts(&self, known: Option<Vec<KnownPart>>) -> Result<(), ApiError> {
+        self.blocking(move |server| server.hear_of_parts(known.as_deref())).await
     }
 
     /// Takes an instance's fragment out of use if another node has it, and keeps it; idempotent.

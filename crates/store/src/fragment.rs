@@ -87,6 +87,14 @@ pub enum FragmentError {
     /// It takes the place of one that is lost, and cannot yet.
     #[error(transparent)]
     Restore(#[from] RestoreError),
+    /// The key was changed while this part did not hear of it.
+    #[error(
+        "it has the key from before a change, as a folder has that was put back from an old copy: {found_by}"
+    )]
+    FormerKey {
+        /// How that is known.
+        found_by: &'static str,
+    },
     /// The key is not 64 hexadecimal digits.
     #[error("the instance's key is not 64 hexadecimal digits")]
     Key,
@@ -215,11 +223,6 @@ impl Fragment {
     /// The keys of which clients prove one, and with what was made of it.
     pub fn keys(&self) -> &Keys {
         &self.keys
-    }
-
-    /// Whether the specification is of the same instance: it has a key that is taken here.
-    pub fn has_key_of(&self, spec: &FragmentSpec) -> bool {
-        self.keys.find(|key| spec.takes(key)).is_some()
     }
 
     /// Its space.

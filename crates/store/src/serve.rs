@@ -15,7 +15,7 @@ use disk::aligned::Aligned;
 use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::credential::Identity;
-use wire::data::hello::{self, Claim, HelloError};
+use wire::data::hello::{self, Claim, HelloError, Refusal};
 use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
@@ -67,6 +67,10 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
         })
     };
     let admit = |claim: &Claim, identity, asked| {
+        // Who has another key was told so before this; who has the same comes again.
+        if server.is_unsure(&claim.instance) {
+            return Err(Refusal::Busy);
+        }
         let ends = |_: &_| {
             if server.is_stopping() {
                 other.shutdown()

@@ -7,10 +7,12 @@ mod changes;
 mod errors;
 mod extend;
 mod foreign;
+mod heard;
 mod lacking;
 mod places;
 mod rekey;
 mod replaced;
+mod room;
 mod slot;
 mod standstill;
 mod starting;
@@ -68,6 +70,7 @@ pub struct Server {
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
     missed: lacking::Missed,
+    heard: heard::Heard,
     pub(crate) pulse: Pulse,
 }
 
@@ -77,6 +80,14 @@ impl Server {
     /// # Errors
     /// [`OpenError`] when `root` itself cannot be used.
     pub fn open(root: PathBuf, node_name: NodeName) -> Result<Arc<Server>, OpenError> {
+        Server::open_with(root, node_name, Server::load)
+    }
+
+    fn open_with(
+        root: PathBuf,
+        node_name: NodeName,
+        load: impl Fn(&Arc<Server>, &Path),
+    ) -> Result<Arc<Server>, OpenError> {
         let failed = |operation, source| OpenError { operation, path: root.clone(), source };
         let shares = Shares::now();
         shares.warn();
@@ -97,12 +108,13 @@ impl Server {
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
             missed: lacking::Missed::default(),
+            heard: heard::Heard::default(),
             pulse: Pulse::begin(),
         };
         let found = disk::names(&root).map_err(|e| failed("list", e))?;
         let server = Arc::new(server);
         server.watch_pulse().map_err(|e| failed("start the thread that notes that the node runs, for", e))?;
-        server.take_up(found);
+        server.take_up(found, load);
         Ok(server)
     }
 
@@ -254,15 +266,6 @@ impl Server {
     /// Whether it is not known yet whether the fragment can be served.
     pub(crate) fn is_starting(&self, instance: &InstanceId) -> bool {
         matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Starting(_)))
-    }
-
-    /// Whether the fragment may well be served soon: it is being started, or cannot be served and is tried again.
-    pub(crate) fn may_come(&self, instance: &InstanceId) -> bool {
-        match self.fragments.read().expect(POISON).get(instance) {
-            Some(Slot::Starting(_)) => true,
-            Some(Slot::Broken(status)) => status.retried,
-            _ => false,
-        }
     }
 
     fn status_of(&self, instance: &InstanceId) -> Option<FragmentStatus> {

@@ -31,7 +31,7 @@
 //! | `POST /v1/persistent/{name}/mount` | [`MountPersistent`] | [`SessionStatus`], whose teardown unmounts |
 //! | `GET  /v1/objects` | | [`Objects`] |
 //! | `GET  /v1/pools` | | a list of [`PoolStatus`], the default pool first |
-//! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there |
+//! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there, and hears which of its parts are not to be served |
 //! | `POST /v1/nodes/{name}/drain` | [`Drain`] | [`NodeStatus`] |
 //! | `POST /v1/nodes/{name}/resume` | `{}` | [`NodeStatus`] |
 //! | `DELETE /v1/nodes/{name}` | | `{}`: forgets a node that is offline and holds nothing |
@@ -58,7 +58,7 @@ pub use functions::{
     PreRun, RealSize, Rekeyed, SLURM, Script, Setup, Teardown, TeardownReply,
 };
 pub use lost::{AtRisk, Damaged, GiveUp, GivenUp, Lost, Moved};
-pub use nodes::{Drain, NodeRole, NodeStatus, RegisterNode, Registered, ShutdownReply};
+pub use nodes::{Drain, KnownPart, NodeRole, NodeStatus, RegisterNode, Registered, ShutdownReply};
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
     RegistrationObject, SessionObject,

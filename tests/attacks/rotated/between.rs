@@ -34,7 +34,7 @@ fn ask(site: &Site, buffer: &str) -> Outcome {
 }
 
 /// Asks until it is done.
-fn insist(site: &Site, buffer: &str) {
+pub fn insist(site: &Site, buffer: &str) {
     let mut said = String::new();
     let is_done = wait_until(SOON, || {
         let outcome = ask(site, buffer);

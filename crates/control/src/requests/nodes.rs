@@ -14,7 +14,7 @@ use wire::control::{
 };
 
 use super::Handler;
-use crate::lifecycle::{lost, setup};
+use crate::lifecycle::{behind, lost, setup};
 use crate::pool::Share;
 use crate::site::{NodeView, Site};
 use crate::state::{activations, nodes};
@@ -32,9 +32,11 @@ pub(super) async fn register<S: Site>(
 ) -> Reply<Registered> {
     handler.rights(caller).require_operator("register a node")?;
     check(&handler, &node)?;
-    let known = handler.app.database.transact(move |tx| nodes::set(tx, &node)).await?;
+    let name = node.name.clone();
+    let set = move |tx: &rusqlite::Transaction<'_>| Ok((nodes::set(tx, &node)?, behind::known(tx, &name)?));
+    let (known, parts) = handler.app.database.transact(set).await?;
     handler.app.site.admit(known)?;
-    Ok(Json(Registered { again_s: AGAIN_S }))
+    Ok(Json(Registered { again_s: AGAIN_S, parts: Some(parts) }))
 }
 
 fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiError> {

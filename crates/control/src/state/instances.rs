@@ -165,6 +165,15 @@ pub(crate) fn next_keys(tx: &Transaction<'_>, now: &Instance, key: &str, other_k
     Ok(())
 }
 
+/// The sessions whose instances had other keys once.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn with_changed_keys(tx: &Transaction<'_>) -> Result<Vec<Token>> {
+    let mut query = tx.prepare("SELECT token FROM instances WHERE key_step > 0 ORDER BY rowid")?;
+    Ok(query.query_map([], first_word)?.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Sets how many stages on demand of the session's instance may run at once.
 ///
 /// # Errors

@@ -29,6 +29,10 @@ const UNREADABLE_LOG: &str = "look into the kernel's log and at the disk; where 
 /// Where programs keep a file system that has failed.
 const LET_GO: &str = "unmount the buffer, or end the job that uses it; then start the node again";
 
+/// Where control is to say what the present key is.
+const FORMER_KEY: &str =
+    "see that control runs and that this node reaches it: it brings the present key by itself";
+
 fn bring_back() -> String {
     format!(
         "bring the file back as it was and start the node again; where nobody has it, give the buffer up with `forebay \
@@ -68,6 +72,7 @@ impl FragmentError {
                  it, an operator gives this node up as lost, and another one takes what the mirror has"
                     .into()
             }
+            FragmentError::FormerKey { .. } => FORMER_KEY.into(),
             FragmentError::Restore(RestoreError::Alone { note, .. }) => alone(&note.display()).into(),
             FragmentError::Newer(_) | FragmentError::Log(LogError::Newer { .. }) => upgrade(),
             FragmentError::Io { cause, .. } if is_newer(cause) => upgrade(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::InstanceId;
-use wire::control::{ApiError, Blame, ErrorCode};
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus, Missing};
 
 use super::slot::{Slot, status_of, unknown};
@@ -30,11 +30,11 @@ pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Takes up what a former life of the node has left.
-    pub(super) fn take_up(self: &Arc<Server>, found: Vec<disk::Found>) {
+    pub(super) fn take_up(self: &Arc<Server>, found: Vec<disk::Found>, load: impl Fn(&Arc<Server>, &Path)) {
         let (in_use, rest): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| found.stage == disk::Stage::InUse);
         verifier::look(in_use.iter().map(|found| &*found.path));
-        in_use.iter().for_each(|found| self.load(&found.path));
+        in_use.iter().for_each(|found| load(self, &found.path));
         if rest.is_empty() {
             return;
         }
@@ -63,8 +63,8 @@ impl Server {
     }
 
     /// Opens what is in the folder of an instance, or keeps it and says why not.
-    fn load(self: &Arc<Server>, folder: &Path) {
-        let name = InstanceId::unchecked(folder.file_name().unwrap_or_default().to_string_lossy());
+    pub(super) fn load(self: &Arc<Server>, folder: &Path) {
+        let name = name_of(folder);
         let spec = match specification::read(folder) {
             Ok(Some(spec)) => spec,
             Ok(None) => return,
@@ -149,6 +149,11 @@ impl Server {
         let mut changing = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
         self.check_ours(&mut changing, spec)?;
+        if self.is_withheld(&spec.instance) {
+            self.bring_key(&folder, spec)?;
+            drop(changing);
+            return self.create_fragment_within(patience, spec);
+        }
         if let Some(fragment) = self.fragment(&spec.instance) {
             if fragment.spec().term < spec.term {
                 fragment.terms().lose();
@@ -257,32 +262,11 @@ impl Server {
         self.missed.removed(instance);
         Ok(())
     }
+}
 
-    fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let unknown = |errno: rustix::io::Errno| FragmentError::Io {
-            operation: "measure the free space of",
-            path: self.root.clone(),
-            cause: errno.into(),
-        };
-        let stat = rustix::fs::statvfs(&self.root).map_err(unknown);
-        let stat = stat
-            .map_err(|error| self.cannot(ErrorCode::FragmentNotCreated, "create", &spec.instance, &error))?;
-        let available = stat.f_bavail * stat.f_frsize;
-        if available >= spec.disk_bytes() {
-            return Ok(());
-        }
-        Err(ApiError {
-            code: ErrorCode::NoSpace,
-            blame: Blame::Site,
-            message: format!(
-                "node {} has {available} bytes free below {}, the buffer's part there needs {}",
-                self.node,
-                self.root.display(),
-                spec.disk_bytes()
-            ),
-            advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
-        })
-    }
+/// The instance that a fragment's folder is of.
+pub(super) fn name_of(folder: &Path) -> InstanceId {
+    InstanceId::unchecked(folder.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Removes what a call has made that then failed. The error that its caller is told is the first.

@@ -1,7 +1,7 @@
 //! Fragments of instances that have the id of another: control's database was lost, and its counter began anew.
 //!
-//! **Invariant:** who asked for a fragment and has not the key of the one that is here is told so, and does not get it
-//! removed.
+//! **Invariant:** who asked for a fragment and has nothing in common with the one that is here is told so, and does not
+//! get it removed.
 
 use std::collections::HashSet;
 use std::io;
@@ -54,10 +54,12 @@ impl Server {
     /// It is not.
     pub(super) fn check_ours(&self, foreign: &mut Foreign, spec: &FragmentSpec) -> Result<(), ApiError> {
         let folder = self.folder(&spec.instance)?;
-        let served = self.fragment(&spec.instance).map(|fragment| fragment.has_key_of(spec));
-        // Of one that cannot be served, and cannot tell, it says so itself.
-        let kept = || specification::read(&folder).ok().flatten().map(|kept| kept.has_key_of(spec));
-        if served.or_else(kept).unwrap_or(true) {
+        // It has the present keys also where the fragment was opened with others. One that cannot be read is served
+        // with what it said, or cannot be served and says so itself.
+        let kept = specification::read(&folder).ok().flatten();
+        let served = || self.fragment(&spec.instance).map(|fragment| fragment.spec().is_of_instance_of(spec));
+        let is_ours = kept.map(|kept| kept.is_of_instance_of(spec)).or_else(served);
+        if is_ours.unwrap_or(true) {
             return foreign.forget(&spec.instance, &folder).map_err(|cause| {
                 let error = FragmentError::Io { operation: "remove", path: mark(&folder), cause };
                 self.cannot(ErrorCode::FragmentNotCreated, "use", &spec.instance, &error)

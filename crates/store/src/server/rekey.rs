@@ -43,7 +43,7 @@ impl Server {
 }
 
 /// Keeps the keys for the next start; the one that is shown.
-fn keep(folder: &Path, spec: &FragmentSpec) -> Result<Key, FragmentError> {
+pub(super) fn keep(folder: &Path, spec: &FragmentSpec) -> Result<Key, FragmentError> {
     let shown = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
     let path = specification::path_of(folder);
     let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;

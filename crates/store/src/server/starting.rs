@@ -161,7 +161,10 @@ impl Server {
     fn start(&self, starting: &Starting) {
         let begun = Instant::now();
         if starting.restores() || starting.spec.witnessed {
-            starting.greet();
+            let is_refused = starting.greet();
+            if self.withholds(starting.status(), is_refused) {
+                return;
+            }
         }
         if !self.settle_objects(starting, begun) {
             return;

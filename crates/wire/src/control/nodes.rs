@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::NodeName;
+use model::{InstanceId, NodeName};
 use serde::{Deserialize, Serialize};
 
 /// One node.
@@ -74,6 +74,20 @@ pub struct RegisterNode {
 pub struct Registered {
     /// After how many seconds the node should say so again.
     pub again_s: u64,
+    /// What control knows of the parts of buffers that the node has, or had; `None`: a release that does not say.
+    #[serde(default)]
+    pub parts: Option<Vec<KnownPart>>,
+}
+
+/// A part of a buffer on a node, as control knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownPart {
+    /// The instance's id.
+    pub instance: InstanceId,
+    /// How often its keys were changed: see [`keys`](crate::data::keys).
+    pub key_step: u64,
+    /// The node was given up: another has the part, or nobody.
+    pub given_up: bool,
 }
 
 /// Takes a node out of use for what comes next; what is on it stays.

@@ -25,7 +25,8 @@ pub enum Via {
 }
 
 /// Connects to `address`, or to where the fragment is now, and proves `claim` with `credential`, or with the one that
-/// came in its place. Returns the connection and the node's boot number.
+/// came in its place: where there is one the former is shown to nobody. Returns the connection and the node's boot
+/// number.
 ///
 /// # Errors
 /// [`HelloError`].
@@ -35,7 +36,10 @@ pub fn dial(
     credential: &Credential,
     claim: &Claim,
 ) -> Result<(Connection, u64), HelloError> {
+    let newer = renewed::in_place_of(credential, claim);
+    let credential = newer.as_ref().unwrap_or(credential);
     match dial_with(address, via, credential, claim) {
+        // It may have come just now.
         Err(HelloError::Refused(Refusal::WrongKey)) => match renewed::in_place_of(credential, claim) {
             Some(renewed) => dial_with(address, via, &renewed, claim),
             None => Err(HelloError::Refused(Refusal::WrongKey)),

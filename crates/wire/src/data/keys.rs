@@ -13,9 +13,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::key::Key;
 
+/// The steps of a change.
+pub const STEPS: u64 = 3;
+
 /// The keys of an instance here. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Keys(Arc<RwLock<Known>>);
+
+/// Whether a key that is shown in the step `now` is out of use in the step `later`: a change was finished since, or its
+/// last step begun.
+pub fn is_former(now: u64, later: u64) -> bool {
+    later / STEPS > now / STEPS
+}
 
 /// What is known of them at one time.
 #[derive(Clone, Debug)]
@@ -89,6 +98,12 @@ mod tests {
         assert!(keys.change(new.clone(), None, 3), "the old one is not taken any more");
         assert!(!keys.change(old.clone(), Some(new.clone()), 1));
         assert!(!takes(&shared, &old) && shared.shown() == new && shared.step() == 3);
+    }
+
+    #[test]
+    fn a_key_is_out_of_use_once_the_last_step_of_a_change_is_begun() {
+        assert!([(0, 2), (1, 2), (3, 5), (4, 4)].iter().all(|(now, later)| !is_former(*now, *later)));
+        assert!([(0, 3), (2, 3), (3, 6), (1, 7)].iter().all(|(now, later)| is_former(*now, *later)));
     }
 
     #[test]

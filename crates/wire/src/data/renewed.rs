@@ -1,5 +1,5 @@
-//! Where a process looks for a new credential when a storage node does not take the one that it has any more: the key
-//! of the buffer was changed, and the node of the process was told.
+//! Where a process looks for a newer credential than the one that it has: the key of the buffer was changed, and the
+//! node of the process was told. It is there only when all storage nodes take it.
 
 use std::sync::OnceLock;
 
@@ -14,12 +14,12 @@ type Look = dyn Fn(&Claim) -> Option<Credential> + Send + Sync;
 
 static LOOK: OnceLock<Box<Look>> = OnceLock::new();
 
-/// From here on this process asks `look` for the credential of a claim that is refused. The first call counts.
+/// From here on this process asks `look` for the credential of a claim. The first call counts.
 pub fn look_by(look: impl Fn(&Claim) -> Option<Credential> + Send + Sync + 'static) {
     let _set = LOOK.set(Box::new(look));
 }
 
-/// Another credential for the claim than the one that was refused.
-pub(super) fn in_place_of(refused: &Credential, claim: &Claim) -> Option<Credential> {
-    LOOK.get()?(claim).filter(|found| found != refused)
+/// Another credential for the claim than this one.
+pub(super) fn in_place_of(known: &Credential, claim: &Claim) -> Option<Credential> {
+    LOOK.get()?(claim).filter(|found| found != known)
 }

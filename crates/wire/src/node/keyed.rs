@@ -15,8 +15,12 @@ impl FragmentSpec {
         [&self.key, &self.other_key].into_iter().any(|text| Key::from_hex(text).as_ref() == Some(key))
     }
 
-    /// Whether both are of one instance: they have a key in common.
-    pub fn has_key_of(&self, other: &FragmentSpec) -> bool {
+    /// Whether both are of one instance: control signs their stages with the same key, which is never changed, or they
+    /// have a key in common, as before there was that.
+    pub fn is_of_instance_of(&self, other: &FragmentSpec) -> bool {
+        if !self.stage_verifier.is_empty() && !other.stage_verifier.is_empty() {
+            return self.stage_verifier == other.stage_verifier;
+        }
         let of_other = [&other.key, &other.other_key].into_iter().filter(|key| !key.is_empty());
         of_other.into_iter().any(|key| [&self.key, &self.other_key].contains(&key))
     }

@@ -1,5 +1,7 @@
 //! The key of a buffer is changed while jobs use it, and anything may come in between.
 
+mod copies;
+
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -197,16 +199,4 @@ async fn the_key_of_a_buffer_that_is_gone_is_not_changed() {
     assert!(error.code == ErrorCode::NoInstance && !error.message.contains("opens it"), "{error}");
     assert_eq!(it.site.world().count("create_fragment"), calls, "nothing is made again");
     assert!(it.is_empty());
-}
-
-#[tokio::test]
-async fn a_copy_of_the_database_with_a_former_key_finds_the_buffer_to_be_another() {
-    let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), cluster());
-    used(&it, USES).await;
-    let copy = Arc::new(tempfile::tempdir().unwrap());
-    std::fs::copy(it.dir.path().join("control.db"), copy.path().join("control.db")).unwrap();
-    rekey::run(&it.app, &data()).await.unwrap();
-    let older = Fixture::over(copy, it.site.clone());
-    let error = older.run(on(&["c1"])).await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::FragmentOfAnother, "{error}");
 }

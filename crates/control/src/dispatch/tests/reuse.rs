@@ -181,7 +181,9 @@ async fn a_database_that_was_made_anew_leaves_the_buffers_alone_whose_ids_it_giv
     let before = Fixture::new();
     before.ready().await;
     let site = before.site.clone();
-    site.world().fragments.values_mut().for_each(|fragment| fragment.key = ANOTHERS.into());
+    for fragment in site.world().fragments.values_mut() {
+        (fragment.key, fragment.stage_verifier) = (ANOTHERS.into(), ANOTHERS.into());
+    }
     let theirs = site.world().fragments.clone();
     let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), site);
     it.ready().await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::FragmentIndex;
-use wire::data::hello::{HelloError, Key};
+use wire::data::hello::{HelloError, Key, Refusal};
 use wire::data::member::Role;
 use wire::node::FragmentSpec;
 
@@ -19,18 +19,20 @@ use crate::terms::Terms;
 
 impl Starting {
     /// Asks all once. The one that keeps its mirror is waited for, as it may be starting, too; a home asks for the copy
-    /// of its metadata log anyway.
-    pub(super) fn greet(&self) {
+    /// of its metadata log anyway. Returns whether one of them does not take its key.
+    pub(super) fn greet(&self) -> bool {
         let waits = !self.restores() && self.homes.is_empty();
-        greet_others(&self.spec, &self.terms, if waits { PATIENCE } else { Duration::ZERO });
+        greet_others(&self.spec, &self.terms, if waits { PATIENCE } else { Duration::ZERO })
     }
 }
 
 /// Introduces a fragment to the nodes of all others once. The one that keeps its mirror has so long to be there.
-pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, patience: Duration) {
-    let Some(key) = Key::from_hex(&spec.key) else { return };
-    let Some(namespace) = spec.namespaces.first().map(|namespace| namespace.id) else { return };
+/// Returns whether one of them does not take its key.
+pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, patience: Duration) -> bool {
+    let Some(key) = Key::from_hex(&spec.key) else { return false };
+    let Some(namespace) = spec.namespaces.first().map(|namespace| namespace.id) else { return false };
     std::thread::scope(|scope| {
+        let mut asked = Vec::new();
         for (fragment, _) in
             FragmentIndex::of_each(&spec.peers).filter(|(fragment, _)| *fragment != spec.index)
         {
@@ -38,15 +40,20 @@ pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, p
             let Some(place) = Place::at(spec, fragment, about, key.clone(), terms) else { continue };
             let is_waited_for = keeper_of(spec) == Some(fragment);
             let patience = if is_waited_for { patience } else { Duration::ZERO };
-            scope.spawn(move || greet(&place, patience));
+            asked.push(scope.spawn(move || greet(&place, patience)));
         }
-    });
+        // Every one is waited for.
+        asked.into_iter().fold(false, |refused, one| one.join().unwrap_or(false) || refused)
+    })
 }
 
-/// What the node says is the place's to heed.
-fn greet(place: &Place, patience: Duration) {
+/// Whether the node does not take its key. What else it says is the place's to heed.
+fn greet(place: &Place, patience: Duration) -> bool {
     let begun = Instant::now();
-    while matches!(place.connect(ANSWER_WITHIN), Err(HelloError::Io(_))) && begun.elapsed() < patience {
-        std::thread::sleep(PAUSE);
+    loop {
+        match place.connect(ANSWER_WITHIN) {
+            Err(HelloError::Io(_)) if begun.elapsed() < patience => std::thread::sleep(PAUSE),
+            answer => return matches!(answer, Err(HelloError::Refused(Refusal::WrongKey))),
+        }
     }
 }
