@@ -77,6 +77,11 @@ struct Part {
 
 /// The part that `host` has of the newest buffer.
 fn part(site: &Site, host: &str) -> Part {
+    part_with(site, host, "key")
+}
+
+/// The same, with the key that is noted under this name.
+fn part_with(site: &Site, host: &str, name: &str) -> Part {
     let folders = fs::read_dir(site.state_of(host).join("fragments")).expect("it stores").flatten();
     let specs = folders.filter_map(|fragment| fs::read(fragment.path().join("spec.json")).ok());
     let specs = specs.filter_map(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
@@ -84,7 +89,7 @@ fn part(site: &Site, host: &str) -> Part {
         host: host.to_owned(),
         instance: spec["instance"].as_str().unwrap_or_default().to_owned(),
         fragment: spec["index"].as_u64().unwrap_or_default(),
-        key: spec["key"].as_str().unwrap_or_default().to_owned(),
+        key: spec[name].as_str().unwrap_or_default().to_owned(),
     });
     parts.max_by_key(|part| part.instance[1..].parse::<u64>().unwrap_or_default()).expect("it has a part")
 }

@@ -22,7 +22,7 @@
 //! | `GET  /v1/sessions/{token}/real_size` | | [`RealSize`] |
 //! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
 //! | `POST /v1/sessions/{token}/scrub` | [`crate::node::ScrubSpec`] | [`crate::node::ScrubStatus`], at once: of all nodes together |
-//! | `POST /v1/sessions/{token}/rekey` | `{}` | [`Rekeyed`]; `key_in_use` while a stage runs; repeated, it goes on |
+//! | `POST /v1/sessions/{token}/rekey` | `{}` | [`Rekeyed`]; `key_in_use` while a stage runs; repeated, it finishes and changes once more |
 //! | `GET  /v1/sessions/{token}/scrub` | | [`crate::node::ScrubStatus`] |
 //! | `POST /v1/sessions/{token}/fsck` | [`crate::node::FsckSpec`] | [`crate::node::FsckReport`] |
 //! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |

@@ -7,7 +7,7 @@ use tests::cluster::Outcome;
 use tests::hosts::plain;
 use tests::processes::{Process, wait_until};
 
-use super::{JOB, Part, part, thief};
+use super::{JOB, Part, part, part_with, thief};
 use crate::site::{ADA, Session, Site};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -132,8 +132,12 @@ pub fn kills(site: &Site) {
         for nth in 1..=3 {
             for victim in VICTIMS {
                 let parts = ["n1", "n2"].map(|host| part(site, host));
-                let mut connected = None;
-                held(site, (&buffer, nth), || kill(site, victim));
+                let (mut connected, mut drawn) = (None, None);
+                held(site, (&buffer, nth), || {
+                    // Somebody reads what the first call has drawn.
+                    drawn = Some(part_with(site, "n1", if nth == 1 { "other_key" } else { "key" }));
+                    kill(site, victim);
+                });
                 std::thread::scope(|scope| {
                     let changed = scope.spawn(|| insist(site, &buffer));
                     connected = Some(mounted_elsewhere(site, &buffer));
@@ -143,6 +147,7 @@ pub fn kills(site: &Site) {
                 assert!(outcome.status.success(), "{victim}, {nth}: {}{}", outcome.stdout, outcome.stderr);
                 assert_works(site, &session);
                 assert_worthless(site, &parts);
+                assert_worthless(site, &[drawn.expect("it was held")]);
                 session.end();
             }
         }

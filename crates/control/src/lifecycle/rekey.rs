@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A mount of a buffer, and the session that it is for.
 type Mount = (Session, Activation);
 
-/// Gives the buffer another key; goes on with a change that an earlier call began.
+/// Gives the buffer another key, which is drawn in this call: a change that an earlier call began is finished before.
 ///
 /// # Errors
 /// A stage runs with the former key, or a node is away: the same call goes on later.
@@ -57,6 +57,8 @@ async fn check_stays<S: Site>(app: &App<S>, token: &Token) -> Result<(), ApiErro
 }
 
 async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiError> {
+    // What an earlier call has drawn may have been read since, which may be why this one is made.
+    let mut is_drawn = false;
     loop {
         let of = described(app, token).await?;
         let Described { instance, .. } = &of;
@@ -64,6 +66,7 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
             0 => {
                 check_no_stage_runs(app, token).await?;
                 next(app, &of, instance.key.clone(), new_key()?).await?;
+                is_drawn = true;
             }
             1 => {
                 tell(app, &of).await?;
@@ -76,7 +79,9 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
                 next(app, &of, instance.key.clone(), String::new()).await?;
                 let of = described(app, token).await?;
                 tell(app, &of).await?;
-                return Ok(Rekeyed { token: token.clone(), nodes: of.instance.nodes.clone(), mounts });
+                if is_drawn {
+                    return Ok(Rekeyed { token: token.clone(), nodes: of.instance.nodes.clone(), mounts });
+                }
             }
         }
     }
@@ -100,7 +105,7 @@ async fn tell<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
 /// Whoever wants the former key to be worthless must not take an error for that.
 fn unchanged(token: &Token, error: ApiError) -> ApiError {
     let message = format!("the key that buffer {token} had still opens it: {}", error.message);
-    let advice = format!("{}; then repeat `forebay rekey {token}`, which goes on", error.advice);
+    let advice = format!("{}; then repeat `forebay rekey {token}`, which finishes it", error.advice);
     ApiError { message, advice, ..error }
 }
 

@@ -16,6 +16,7 @@ use crate::lifecycle::buffers;
 use crate::lifecycle::mounting::{self, Mounting};
 use crate::lifecycle::rekey;
 use crate::state::activations::Activation;
+use crate::state::instances;
 
 fn life() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
@@ -41,6 +42,13 @@ const STAGES: &str = "#!/bin/sh\n#DW persistentdw name=data\n\
 /// The key that the first node shows.
 fn shown(site: &MemorySite) -> String {
     site.world().fragments.values().next().expect("there is one").key.clone()
+}
+
+/// The keys that control has noted: what is shown, and what is taken as well.
+async fn noted(it: &Fixture) -> (String, String) {
+    let find = |tx: &rusqlite::Transaction<'_>| instances::find(tx, &data());
+    let instance = it.app.database.transact(find).await.unwrap().expect("it is there");
+    (instance.key, instance.other_key)
 }
 
 /// Who has something to show is let in everywhere: every node by the others, and every mount.
@@ -109,7 +117,7 @@ fn a_death_at_any_step_of_a_change_of_keys_locks_nobody_out_and_is_made_good_by_
 }
 
 #[tokio::test]
-async fn a_node_that_is_away_at_any_step_is_named_and_the_former_key_is_said_to_be_good_still() {
+async fn a_node_that_is_away_at_any_step_is_named_and_what_was_drawn_before_a_call_is_worthless_after_it() {
     let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), cluster());
     used(&it, USES).await;
     it.run(on(&["c1"])).await.unwrap();
@@ -120,9 +128,12 @@ async fn a_node_that_is_away_at_any_step_is_named_and_the_former_key_is_said_to_
         assert!(error.message.contains("still opens it") && error.message.contains(away.as_str()), "{error}");
         assert_nobody_is_locked_out(&it.site);
         it.site.world().silent.clear();
+        let drawn = noted(&it).await;
         rekey::run(&it.app, &data()).await.unwrap();
         assert_nobody_is_locked_out(&it.site);
-        assert_is_worthless(&it.site, &old);
+        for key in [old, drawn.0, drawn.1] {
+            assert_is_worthless(&it.site, &key);
+        }
     }
 }
 
