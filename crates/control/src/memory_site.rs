@@ -3,6 +3,7 @@
 
 mod outcome;
 mod statuses;
+mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use wire::node::{
 
 use self::outcome::outcome;
 use self::statuses::{local_status, mounted, status};
+use self::taken::taken;
 use crate::node_api::{Answer, NodeApi, Release, Unmount};
 use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
@@ -275,23 +277,8 @@ impl NodeApi for MemorySite {
                 return Err(site(ErrorCode::NoSuchFragment, "there is none", "mount its disk"));
             }
             let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
-            if !known.is_of_instance_of(spec) {
-                return Err(site(ErrorCode::FragmentOfAnother, "it is another's", "look at it"));
-            }
-            // Others may have taken the places of peers, and its own.
-            let same = FragmentSpec {
-                namespaces: spec.namespaces.clone(),
-                peers: spec.peers.clone(),
-                missing: spec.missing,
-                key: spec.key.clone(),
-                other_key: spec.other_key.clone(),
-                key_step: spec.key_step,
-                ..known.clone()
-            };
-            assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");
-            assert!(known.namespaces.iter().all(|namespace| spec.namespaces.contains(namespace)));
-            *known = spec.clone();
-            Ok(status(&spec.instance, spec))
+            *known = taken(known, spec)?;
+            Ok(status(&spec.instance, known))
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await
     }

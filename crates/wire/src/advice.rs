@@ -9,6 +9,10 @@ use crate::node::PartTrouble;
 /// Stands for the buffer's token in what a node advises: it knows buffers by their instances, and control fills it in.
 pub const TOKEN: &str = "{token}";
 
+/// Where control knows an earlier key of a buffer than its nodes.
+pub const NEWER_DATABASE: &str = "stop control and put the newest copy of control.db back, from after the change; \
+     where there is none nobody can use the buffer any more";
+
 /// What a node advises about the buffer `token`.
 pub fn of_buffer(advice: &str, token: &Token) -> String {
     advice.replace(TOKEN, token.as_str())

@@ -95,6 +95,8 @@ error_codes! {
     FunctionPanicked = "function_panicked",
     Garbled = "garbled",
     Kept = "kept",
+    /// A node has later keys of a buffer than control: its database is a copy from before a change.
+    KeyBehind = "key_behind",
     /// Stages run with what was made of the key that is to be changed.
     KeyInUse = "key_in_use",
     KeyNotChanged = "key_not_changed",

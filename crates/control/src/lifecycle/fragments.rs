@@ -3,7 +3,9 @@
 //! **Invariant:** a fragment that was made is never made again; see [`crate::state::fragments`].
 
 use model::NodeName;
+use wire::advice::NEWER_DATABASE;
 use wire::control::{ApiError, ErrorCode};
+use wire::data::keys::is_former;
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
 use super::target::Described;
@@ -44,7 +46,24 @@ pub(crate) async fn specs<S: Site>(
 /// # Errors
 /// The first node that does not make its fragment, or that had made it and does not have it.
 pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
-    made(app, of).await.map(drop)
+    let made = made(app, of).await?;
+    let found = of.instance.clone();
+    let present = app.database.transact(move |tx| instances::with_present_keys(tx, &found)).await?;
+    let mut nodes = present.nodes.iter().zip(made);
+    match nodes.find(|(_, status)| is_former(present.key_step, status.key_step)) {
+        None => Ok(()),
+        Some((node, status)) => Err(key_behind(&present, node, status.key_step)),
+    }
+}
+
+/// The database is a copy from before a change of the instance's key, whose step the node says.
+pub(super) fn key_behind(instance: &Instance, node: &NodeName, step: u64) -> ApiError {
+    let message = format!(
+        "node {node} has the keys of step {step} of its part of {}, and control those of step {}: control.db is a copy \
+         from before its key was changed",
+        instance.id, instance.key_step
+    );
+    daemon::error::site(ErrorCode::KeyBehind, message, NEWER_DATABASE)
 }
 
 /// The same; replies how they are, in order.

@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use daemon::error::{site, user};
-use model::Token;
 use model::phase::Function;
+use model::{NodeName, Token};
 use wire::control::{ApiError, ErrorCode, Rekeyed};
 use wire::data::credential::{Capability, Credential, Identity};
 use wire::data::hello::Key;
@@ -65,6 +65,8 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
         match instance.key_step % 3 {
             0 => {
                 check_no_stage_runs(app, token).await?;
+                // No node may have another key of the next step.
+                check_is_last(app, &of).await?;
                 next(app, &of, instance.key.clone(), new_key()?).await?;
                 is_drawn = true;
             }
@@ -87,18 +89,37 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
     }
 }
 
-/// Tells all nodes of the keys that they are to take.
-async fn tell<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
+/// Tells all nodes of the keys that they are to take; replies at which step they are.
+async fn tell<S: Site>(app: &App<S>, of: &Described) -> Result<Vec<u64>, ApiError> {
     let told = fragments::made(app, of).await?;
-    let mut nodes = of.instance.nodes.iter().zip(told);
-    match nodes.find(|(_, status)| status.key_step < of.instance.key_step) {
-        None => Ok(()),
+    let steps: Vec<u64> = told.into_iter().map(|status| status.key_step).collect();
+    let mut nodes = of.instance.nodes.iter().zip(&steps);
+    match nodes.find(|(_, step)| **step < of.instance.key_step) {
+        None => Ok(steps),
         Some((node, _)) => {
             let message =
                 format!("forebay-node on node {node} is of a release that cannot change the key of a buffer");
             let advice = format!("install this release on {node} and restart forebay-node there");
             Err(site(ErrorCode::KeyNotChanged, message, advice))
         }
+    }
+}
+
+/// Whether no node has later keys than control, as each has said last; where one has said nothing all are asked. An
+/// earlier life has drawn them then, of which the database knows nothing.
+async fn check_is_last<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
+    let views = app.nodes();
+    let said = |node: &NodeName| {
+        let health = views.iter().find(|view| view.name == *node)?.health.as_ref()?;
+        health.fragments.iter().find(|part| part.instance == of.instance.id).map(|part| part.key_step)
+    };
+    let steps = match of.instance.nodes.iter().map(said).collect::<Option<Vec<u64>>>() {
+        Some(steps) => steps,
+        None => tell(app, of).await?,
+    };
+    match of.instance.nodes.iter().zip(steps).find(|(_, step)| *step > of.instance.key_step) {
+        None => Ok(()),
+        Some((node, step)) => Err(fragments::key_behind(&of.instance, node, step)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! What control is told where a fragment that it asks for cannot be had.
 
 use model::InstanceId;
+use wire::advice::NEWER_DATABASE;
 use wire::control::{ApiError, Blame, ErrorCode};
+use wire::node::FragmentSpec;
 
 use super::Server;
 use crate::fragment::FragmentError;
@@ -20,6 +22,20 @@ impl Server {
             blame: Blame::Site,
             message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
             advice: "mend what the message names, then try again".into(),
+        }
+    }
+
+    /// Control knows earlier keys of it, or others of the same step.
+    pub(super) fn key_behind(&self, spec: &FragmentSpec, step: u64) -> ApiError {
+        ApiError {
+            code: ErrorCode::KeyBehind,
+            blame: Blame::Site,
+            message: format!(
+                "node {} has the keys of step {step} of its part of {}, and control others, of step {}: control.db is \
+                 a copy from before its key was changed",
+                self.node, spec.instance, spec.key_step
+            ),
+            advice: NEWER_DATABASE.into(),
         }
     }
 

@@ -115,6 +115,7 @@ impl Server {
 
     /// Control brings the present key of a part that is withheld: it is served now.
     pub(super) fn bring_key(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> Result<(), ApiError> {
+        self.check_in_touch(folder, spec)?;
         rekey::keep(folder, spec).map_err(|error| {
             self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
         })?;

@@ -21,7 +21,7 @@ impl Server {
         spec: &FragmentSpec,
     ) -> Result<(), ApiError> {
         if spec.key_step <= fragment.keys().step() {
-            return Ok(());
+            return self.check_in_touch(folder, spec);
         }
         let shown = keep(folder, spec).map_err(|error| {
             self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
@@ -39,6 +39,23 @@ impl Server {
         }
         tracing::info!(instance = ?spec.instance, step = spec.key_step, "changed the keys of a fragment");
         Ok(())
+    }
+
+    /// Control may be late, and ask for what was changed since. Where its database is a copy from before a change it
+    /// knows no key that is taken here, or would change this one to another in the same step.
+    ///
+    /// # Errors
+    /// That is so.
+    pub(super) fn check_in_touch(&self, folder: &Path, spec: &FragmentSpec) -> Result<(), ApiError> {
+        let kept = specification::read(folder).map_err(|error| {
+            self.cannot(ErrorCode::KeyNotChanged, "look up the key of", &spec.instance, &error)
+        })?;
+        match kept {
+            Some(kept) if spec.key_step <= kept.key_step && !kept.is_in_touch_with(spec) => {
+                Err(self.key_behind(spec, kept.key_step))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

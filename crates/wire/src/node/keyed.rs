@@ -10,9 +10,16 @@ impl FragmentSpec {
         Some(Keys::new(Key::from_hex(&self.key)?, Key::from_hex(&self.other_key), self.key_step))
     }
 
-    /// Whether it takes this key.
-    pub fn takes(&self, key: &Key) -> bool {
-        [&self.key, &self.other_key].into_iter().any(|text| Key::from_hex(text).as_ref() == Some(key))
+    /// Whether who has the keys of `other` has not lost touch with who has these: each step has keys of its own, and
+    /// one after the other has one in common with that.
+    pub fn is_in_touch_with(&self, other: &FragmentSpec) -> bool {
+        let are_same = (&self.key, &self.other_key) == (&other.key, &other.other_key);
+        are_same || (self.key_step != other.key_step && self.has_key_of(other))
+    }
+
+    fn has_key_of(&self, other: &FragmentSpec) -> bool {
+        let of_other = [&other.key, &other.other_key].into_iter().filter(|key| !key.is_empty());
+        of_other.into_iter().any(|key| [&self.key, &self.other_key].contains(&key))
     }
 
     /// Whether both are of one instance: control signs their stages with the same key, which is never changed, or they
@@ -21,7 +28,6 @@ impl FragmentSpec {
         if !self.stage_verifier.is_empty() && !other.stage_verifier.is_empty() {
             return self.stage_verifier == other.stage_verifier;
         }
-        let of_other = [&other.key, &other.other_key].into_iter().filter(|key| !key.is_empty());
-        of_other.into_iter().any(|key| [&self.key, &self.other_key].contains(&key))
+        self.has_key_of(other)
     }
 }

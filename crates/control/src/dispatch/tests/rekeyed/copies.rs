@@ -7,16 +7,58 @@ use crate::lifecycle::behind;
 use crate::node_api::NodeApi;
 use crate::state::leftovers::{self, Leftover};
 
-#[tokio::test]
-async fn a_copy_of_the_database_with_a_former_key_finds_the_buffer_to_be_another() {
-    let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), cluster());
-    used(&it, USES).await;
+/// A copy of the database as it is now.
+fn copied(it: &Fixture) -> Arc<tempfile::TempDir> {
     let copy = Arc::new(tempfile::tempdir().unwrap());
     std::fs::copy(it.dir.path().join("control.db"), copy.path().join("control.db")).unwrap();
+    copy
+}
+
+#[tokio::test]
+async fn a_copy_of_the_database_with_a_former_key_is_refused_by_name() {
+    let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), cluster());
+    used(&it, USES).await;
+    let copy = copied(&it);
     rekey::run(&it.app, &data()).await.unwrap();
     let older = Fixture::over(copy, it.site.clone());
     let error = older.run(on(&["c1"])).await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::FragmentOfAnother, "{error}");
+    assert!(error.code == ErrorCode::KeyBehind && error.advice.contains("newer"), "{error}");
+}
+
+/// Control is cut short in this step of its calls, and a copy of the database from before the change is put back, or
+/// one of that moment when the key was changed since. Whether it was cut short.
+async fn is_refused_or_harmless_after(step: usize, is_changed_since: bool) -> bool {
+    let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), cluster());
+    used(&it, USES).await;
+    it.run(on(&["c1", "c2"])).await.unwrap();
+    let (name, before) = (data(), copied(&it));
+    let begun = it.site.world().calls.len() * 2;
+    it.site.world().die_at = Some(begun + step);
+    let is_cut_short = tokio::select! {
+        result = rekey::run(&it.app, &name) => result.is_err(),
+        () = it.site.died.notified() => true,
+    };
+    let copy = if is_changed_since { copied(&it) } else { before };
+    if is_changed_since {
+        rekey::run(&it.app, &name).await.unwrap();
+    }
+    let older = Fixture::over(copy, it.site.clone());
+    if let Err(error) = rekey::run(&older.app, &name).await {
+        assert_eq!(error.code, ErrorCode::KeyBehind, "{error}");
+    }
+    assert_nobody_is_locked_out(&it.site);
+    is_cut_short
+}
+
+#[tokio::test]
+async fn an_older_database_that_is_put_back_in_the_middle_of_a_change_locks_nobody_out() {
+    for is_changed_since in [false, true] {
+        let mut step = 1;
+        while is_refused_or_harmless_after(step, is_changed_since).await {
+            step += 1;
+        }
+        assert!(step >= 20, "{step} steps only");
+    }
 }
 
 #[tokio::test]
