@@ -5,6 +5,7 @@
 use model::{FragmentIndex, NodeName};
 use wire::advice::TOKEN;
 use wire::control::GivenUp;
+use wire::data::keys::{STEPS, is_former};
 use wire::node::{FragmentStatus, PartTrouble};
 
 use crate::advice::{for_good, look_into};
@@ -167,6 +168,15 @@ fn of<'a>(instance: &'a Instance, nodes: &'a [NodeView]) -> impl Iterator<Item =
             None => Part::Unknown,
         }
     })
+}
+
+/// Whether a change of the instance's key is not finished, or a node has said last that it takes a former one.
+pub(crate) fn is_key_unfinished(instance: &Instance, nodes: &[NodeView]) -> bool {
+    let views = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
+    let mut parts = views.filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
+    let takes_former =
+        |part: &FragmentStatus| part.instance == instance.id && is_former(part.key_step, instance.key_step);
+    !instance.key_step.is_multiple_of(STEPS) || parts.any(takes_former)
 }
 
 /// Whether a node that does not name the part should: it was made, and before the node was asked.

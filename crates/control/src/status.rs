@@ -159,6 +159,7 @@ fn describe_instance(instance: Instance, token: &Token, nodes: &[NodeView]) -> I
         damaged: told(parts::damaged(&instance, nodes)),
         lost_writes: told(parts::lost_writes(&instance, nodes)),
         given_up: parts::given_up(&instance, nodes),
+        finish_key: parts::is_key_unfinished(&instance, nodes).then(|| format!("forebay rekey {token}")),
         redundancy: instance.behaviour.redundancy,
         allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,

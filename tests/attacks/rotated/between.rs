@@ -80,6 +80,10 @@ fn try_held(site: &Site, (buffer, nth): (&str, u64), during: &mut Option<impl Fn
     });
 }
 
+fn status(site: &Site) -> String {
+    site.on("head", &[&site.program("forebay"), "status"]).expect_success().stdout
+}
+
 fn kill(site: &Site, victim: &str) {
     match victim {
         "the command" => {
@@ -135,6 +139,7 @@ pub fn kills(site: &Site) {
                 let (mut connected, mut drawn) = (None, None);
                 held(site, (&buffer, nth), || {
                     // Somebody reads what the first call has drawn.
+                    assert!(status(site).contains(&format!("`forebay rekey {buffer}` finishes it")), "{nth}");
                     drawn = Some(part_with(site, "n1", if nth == 1 { "other_key" } else { "key" }));
                     kill(site, victim);
                 });

@@ -156,6 +156,9 @@ pub struct InstanceStatus {
     /// What nodes still have that were given up for lost, and are back.
     #[serde(default)]
     pub given_up: Vec<GivenUp>,
+    /// The command that finishes a change of its key: one is not finished, and the former key still opens it.
+    #[serde(default)]
+    pub finish_key: Option<String>,
 }
 
 /// One mount of one namespace.

@@ -203,6 +203,17 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
     }
 
     #[test]
+    fn a_change_of_the_key_that_is_not_finished_is_shown_with_the_command_that_finishes_it() {
+        let mut session = fixtures::session();
+        assert!(!report_of(session.clone(), Run::Cluster).text().contains("key"));
+        session.instance.as_mut().unwrap().finish_key = Some("forebay rekey 3".into());
+        let report = report_of(session, Run::Cluster);
+        assert!(report.text().contains("still opens the buffer\n    `forebay rekey 3` finishes it\n"));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["sessions"][0]["instance"]["finish_key"], "forebay rekey 3");
+    }
+
+    #[test]
     fn the_json_has_the_sessions_fields_beside_ours() {
         let json = serde_json::to_value(report(Run::Interrupted)).unwrap();
         assert_eq!(json["sessions"][0]["token"], "3");

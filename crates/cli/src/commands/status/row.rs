@@ -72,6 +72,14 @@ impl Row {
                 format!("    {}", part.advice),
             ]
         }));
+        lines.extend(instance.clone().filter_map(|instance| instance.finish_key.as_ref()).flat_map(
+            |command| {
+                [
+                    "  key: a change is not finished, and the former one still opens the buffer".to_owned(),
+                    format!("    `{command}` finishes it"),
+                ]
+            },
+        ));
         lines.extend(instance.clone().filter_map(|instance| copies::line(instance, nodes)));
         lines.extend(instance.flat_map(mirrors::lines));
         lines.extend(self.stage_lines.iter().cloned());

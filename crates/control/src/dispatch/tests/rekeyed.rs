@@ -51,6 +51,13 @@ async fn noted(it: &Fixture) -> (String, String) {
     (instance.key, instance.other_key)
 }
 
+/// What status says.
+async fn is_unfinished(it: &Fixture) -> bool {
+    let status = crate::status::of_token(&it.app, &data()).await.unwrap();
+    let command = status.instance.expect("it has one").finish_key;
+    command.inspect(|command| assert_eq!(command, "forebay rekey data")).is_some()
+}
+
 /// Who has something to show is let in everywhere: every node by the others, and every mount.
 fn assert_nobody_is_locked_out(site: &MemorySite) {
     let world = site.world();
@@ -127,6 +134,8 @@ async fn a_node_that_is_away_at_any_step_is_named_and_what_was_drawn_before_a_ca
         let error = rekey::run(&it.app, &data()).await.unwrap_err();
         assert!(error.message.contains("still opens it") && error.message.contains(away.as_str()), "{error}");
         assert_nobody_is_locked_out(&it.site);
+        // Where a node has said nothing yet no change is begun without it.
+        assert_eq!(is_unfinished(&it).await, away == "c1", "what status says while {away} is away");
         it.site.world().silent.clear();
         let drawn = noted(&it).await;
         rekey::run(&it.app, &data()).await.unwrap();
@@ -134,6 +143,7 @@ async fn a_node_that_is_away_at_any_step_is_named_and_what_was_drawn_before_a_ca
         for key in [old, drawn.0, drawn.1] {
             assert_is_worthless(&it.site, &key);
         }
+        assert!(!is_unfinished(&it).await);
     }
 }
 
