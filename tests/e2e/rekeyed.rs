@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use tests::cluster::Cluster;
+use tests::gate::Gate;
 use tests::processes::{wait_until, wait_until_told};
 
 /// Longer than anything here takes on a busy machine.
@@ -59,4 +60,30 @@ mod root_only {
             assert!(wait_until_told(SOON, || status().contains("data: two copies")), "{}", status());
         });
     }
+}
+
+/// The first file arrives before the change, the second after it and before the job's end.
+#[test]
+fn what_a_job_closes_after_a_change_of_the_key_is_still_drained_while_it_runs() {
+    let cluster = Cluster::new();
+    let gate = Gate::new(cluster.folder());
+    let target = cluster.folder().join("target");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch drain=on-close\n\
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/results destination={}\n\
+         set -e\nmkdir ${{DW_JOB_STRIPED}}results\necho first > ${{DW_JOB_STRIPED}}results/first\n{}",
+        target.display(),
+        gate.commands(),
+    );
+    let mut job = cluster.start(&["run", &cluster.script(&script), "--nodes", "2"]);
+    gate.wait_reached(&mut job);
+    let is_there = |name: &str| wait_until(SOON, || target.join(name).exists());
+    assert!(is_there("first"), "nothing is drained");
+    let token = cluster.tokens().remove(0);
+    cluster.forebay(&["rekey", &token]).expect_success();
+    fs::write(cluster.state.join("mnt").join(&token).join("striped/results/later"), "later").unwrap();
+    assert!(is_there("later"), "nothing is drained any more");
+    gate.open();
+    job.wait().expect_success();
+    cluster.assert_nothing_left();
 }

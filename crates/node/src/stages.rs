@@ -131,12 +131,14 @@ impl Stages {
         Ok(status)
     }
 
-    /// Stops the passes of a stage that is now to be brought to its end. Its journal stays.
+    /// Stops the passes of a stage that is now to be brought to its end, or to go on with another credential. Its journal
+    /// stays.
     async fn end_passes(&self, spec: &StageSpec) {
         let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
         let meant = |handle: &Handle| {
             let old = &handle.spec;
-            old.policy.while_running && !spec.policy.while_running && names(old) == names(spec)
+            let is_other = !spec.policy.while_running || old.target.credential != spec.target.credential;
+            old.policy.while_running && is_other && names(old) == names(spec)
         };
         self.stop_to_restart(&spec.id, meant).await;
     }

@@ -23,6 +23,7 @@ use crate::site::Site;
 use crate::state::activations::{self, Activation};
 use crate::state::sessions::{self, Session};
 use crate::state::{instances, registrations, transfers};
+use crate::transfers::while_running;
 
 /// How long a mount is waited for that a function is just making.
 const MOUNTED_WITHIN: Duration = Duration::from_secs(10);
@@ -77,6 +78,7 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
             _ => {
                 tell(app, &of).await?;
                 let mounts = renew(app, token).await?;
+                while_running::renew(app, token).await?;
                 check_no_stage_runs(app, token).await?;
                 next(app, &of, instance.key.clone(), String::new()).await?;
                 let of = described(app, token).await?;

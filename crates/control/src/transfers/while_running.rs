@@ -7,9 +7,10 @@
 //!
 //! **Invariant:** passes are noted nowhere: the stages of the script stay deferred until `data_out` runs them.
 
+use model::Token;
 use model::buffer::BufferRef;
 use model::phase::{Direction, Drain, StageState};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::StagePolicy;
 
 use super::specification;
@@ -19,7 +20,7 @@ use crate::pool;
 use crate::site::Site;
 use crate::state::instances::Instance;
 use crate::state::sessions::Session;
-use crate::state::transfers::Transfer;
+use crate::state::transfers::{self, Transfer};
 
 /// Starts the passes. Where that does not work all is copied at the job's end. What is copied then is told what the PFS
 /// is on now.
@@ -45,6 +46,30 @@ async fn start_one<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiErr
     let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
     let order = specification::of(app, std::slice::from_ref(stage), policy).await?;
     app.site.start_stage(&order.node, &order.spec).await.map(drop)
+}
+
+/// Gives the passes over a session's own buffer a credential of its present key. Those that have ended need none.
+///
+/// # Errors
+/// The database's, or the node's that runs them.
+pub(crate) async fn renew<S: Site>(app: &App<S>, token: &Token) -> Result<(), ApiError> {
+    let wanted = token.clone();
+    let stages = app.database.transact(move |tx| transfers::of_script(tx, &wanted)).await?;
+    for stage in stages.iter().filter(|stage| is_drained(stage)) {
+        let of = stage.clone();
+        let place = app.database.transact(move |tx| specification::place_of(tx, &of)).await?;
+        let Some((node, id)) = place else { continue };
+        match app.site.stage(&node, &id).await {
+            Err(error) if error.code == ErrorCode::NoSuchStage => continue,
+            known => drop(known?),
+        }
+        match start_one(app, stage).await {
+            // The stage itself has begun: who changes the key waits for that.
+            Err(error) if error.code == ErrorCode::StageDiffers => {}
+            started => started?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether what a job writes into its buffer is copied by passes, and not by its nodes themselves.
