@@ -15,7 +15,7 @@
 
 pub mod connection;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,6 +45,8 @@ pub struct Copies {
     folder: PathBuf,
     kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
     connections: Mutex<HashMap<u64, (Stream, Member)>>,
+    /// Those that were ended and may have something under way.
+    ended: Mutex<HashSet<u64>>,
     terms: Arc<Terms>,
     /// Why copies cannot be kept, as the log says already.
     troubles: Mutex<HashMap<u32, Errno>>,
@@ -84,6 +86,7 @@ impl Copies {
             folder: folder.join("copies"),
             kept: Mutex::default(),
             connections: Mutex::default(),
+            ended: Mutex::default(),
             terms,
             troubles: Mutex::default(),
             next_connection: AtomicU64::new(1),
@@ -132,11 +135,19 @@ impl Copies {
 
     /// Ends all connections: who may still come comes again.
     pub fn end_all(&self) {
-        self.connections.lock().expect(POISON).values().for_each(|(stream, _)| stream.shutdown());
+        let connections = self.connections.lock().expect(POISON);
+        connections.values().for_each(|(stream, _)| stream.shutdown());
+        self.ended.lock().expect(POISON).extend(connections.keys());
+    }
+
+    /// Whether something is being done still for one that was ended so.
+    pub fn are_ended_served(&self) -> bool {
+        !self.ended.lock().expect(POISON).is_empty()
     }
 
     fn disconnected(&self, number: u64) {
         self.connections.lock().expect(POISON).remove(&number);
+        self.ended.lock().expect(POISON).remove(&number);
     }
 
     /// Ends every connection; nothing is written any more.

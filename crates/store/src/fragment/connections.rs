@@ -107,6 +107,11 @@ impl Connections {
         self.served.notify_all();
     }
 
+    /// Whether something is being done still for one that was ended.
+    pub fn are_ended_served(&self) -> bool {
+        self.lock().open.values().any(|served| served.fenced)
+    }
+
     /// Ends all; there are no more.
     pub fn close(&self) {
         let mut all = self.lock();

@@ -39,6 +39,20 @@ impl Server {
         }
     }
 
+    /// What came with a former key is not done yet.
+    pub(super) fn still_asked(&self, spec: &FragmentSpec) -> ApiError {
+        ApiError {
+            code: ErrorCode::KeyNotChanged,
+            blame: Blame::Site,
+            message: format!(
+                "node {} has cut off who had a former key of its part of {}, and what they asked for is not done yet",
+                self.node, spec.instance
+            ),
+            advice: "see whether the node's disk, or another node of the buffer, hangs; then try again"
+                .into(),
+        }
+    }
+
     /// It is not known yet whether the fragment can be served.
     pub(super) fn starting(&self, instance: &InstanceId) -> ApiError {
         ApiError {

@@ -3,30 +3,40 @@
 //! **Invariant:** what a node takes after a restart is what it said that it takes: the change is kept first.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, ErrorCode};
 use wire::data::hello::Key;
 use wire::node::FragmentSpec;
 
 use super::{POISON, Server};
+use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, specification};
+
+/// How long what was asked for with a former key may take to end.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Between two looks at that.
+const PAUSE: Duration = Duration::from_millis(5);
 
 impl Server {
     /// Takes and shows the keys that the specification names from now on, if that is a later step than is known here.
-    /// Where one is not taken any more all connections are ended: who has a credential of the other comes again.
+    /// Where one is not taken any more all connections are ended, and what was asked for over them: who has a
+    /// credential of the other comes again.
     pub(super) fn rekey(
         &self,
         folder: &Path,
         fragment: &Fragment,
         spec: &FragmentSpec,
     ) -> Result<(), ApiError> {
+        let copies = self.copies.read().expect(POISON).get(&spec.instance).cloned();
         if spec.key_step <= fragment.keys().step() {
-            return self.check_in_touch(folder, spec);
+            self.check_in_touch(folder, spec)?;
+            return self.wait_for_ended(spec, || is_served(fragment, copies.as_deref()));
         }
         let shown = keep(folder, spec).map_err(|error| {
             self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
         })?;
-        let copies = self.copies.read().expect(POISON).get(&spec.instance).cloned();
         let other = Key::from_hex(&spec.other_key);
         let mut is_one_dropped = false;
         for keys in std::iter::once(fragment.keys()).chain(copies.iter().map(|copies| copies.keys())) {
@@ -38,6 +48,18 @@ impl Server {
             copies.iter().for_each(|copies| copies.end_all());
         }
         tracing::info!(instance = ?spec.instance, step = spec.key_step, "changed the keys of a fragment");
+        self.wait_for_ended(spec, || is_served(fragment, copies.as_deref()))
+    }
+
+    /// What was asked for before a connection was ended may change something still.
+    fn wait_for_ended(&self, spec: &FragmentSpec, is_served: impl Fn() -> bool) -> Result<(), ApiError> {
+        let begun = Instant::now();
+        while is_served() {
+            if begun.elapsed() > ENDED_WITHIN {
+                return Err(self.still_asked(spec));
+            }
+            std::thread::sleep(PAUSE);
+        }
         Ok(())
     }
 
@@ -57,6 +79,11 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether something is done still for a connection that was ended.
+fn is_served(fragment: &Fragment, copies: Option<&Copies>) -> bool {
+    fragment.connections().are_ended_served() || copies.is_some_and(Copies::are_ended_served)
 }
 
 /// Keeps the keys for the next start; the one that is shown.

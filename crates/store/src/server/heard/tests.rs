@@ -91,3 +91,23 @@ fn what_control_does_not_know_or_says_nothing_of_is_served() {
         assert_eq!(served_with(&server), Key::from_hex(&key(1)));
     }
 }
+
+#[test]
+fn a_key_is_changed_when_what_was_asked_for_with_the_former_one_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n1")).unwrap();
+    server.create_fragment(&spec()).unwrap();
+    let fragment = server.fragment(&InstanceId::literal("i1")).unwrap();
+    let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let session = model::SessionId([3; 16]);
+    // A request of it is being served.
+    let number = fragment.connections().add(wire::data::Stream::Unix(ours), session, 0).unwrap();
+    let present = FragmentSpec { key: key(2), key_step: 3, missing: Missing::Refused, ..spec() };
+    std::thread::scope(|scope| {
+        let changed = scope.spawn(|| server.create_fragment(&present).unwrap().key_step);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(!changed.is_finished(), "it may still change something");
+        fragment.connections().remove(number);
+        assert_eq!(changed.join().unwrap(), 3);
+    });
+}
