@@ -8,7 +8,8 @@
 //!    | no answer for  v
 //!    | some seconds  served
 //!    v                ^
-//! the nodes of the other parts are asked ---> one refuses its key: withheld until control brings the key
+//! the nodes of the other parts are asked ---> one refuses its key: withheld until control brings the key, or says
+//!                                                                   that it is the present one
 //! ```
 //!
 //! **Invariant:** where control or another node of the instance is reached, no part is served with a former key.
@@ -62,6 +63,20 @@ impl Server {
             let part = known.map(|known| known.iter().find(|part| part.instance == name));
             self.alone(&name, || self.judge(&folder, &name, part));
         }
+        known.into_iter().flatten().for_each(|part| self.release(part));
+    }
+
+    /// Serves one that is withheld as others refuse its key, where control knows of no later one: theirs is a former
+    /// one then.
+    fn release(self: &Arc<Server>, part: &KnownPart) {
+        let _alone = self.changing.lock().expect(POISON);
+        let step = match self.fragments.read().expect(POISON).get(&part.instance) {
+            Some(Slot::Withheld(status)) => status.key_step,
+            _ => return,
+        };
+        if !part.given_up && !is_former(step, part.key_step) {
+            self.load(&self.root.join(&part.instance));
+        }
     }
 
     fn judge(self: &Arc<Server>, folder: &Path, name: &InstanceId, known: Option<Option<&KnownPart>>) {
@@ -105,7 +120,10 @@ impl Server {
             }
             is_withheld
         };
-        self.alone(&instance, conclude).unwrap_or(false)
+        let concluded = self.alone(&instance, conclude);
+        // Also of one that was removed meanwhile: another may come by that name.
+        self.heard.unsure.lock().expect(POISON).remove(&instance);
+        concluded.unwrap_or(false)
     }
 
     /// Whether it is not served before control brings the present key.
@@ -116,9 +134,12 @@ impl Server {
     /// Control brings the present key of a part that is withheld: it is served now.
     pub(super) fn bring_key(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> Result<(), ApiError> {
         self.check_in_touch(folder, spec)?;
-        rekey::keep(folder, spec).map_err(|error| {
-            self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
-        })?;
+        let is_later = self.status_of(&spec.instance).is_none_or(|known| known.key_step < spec.key_step);
+        if is_later {
+            rekey::keep(folder, spec).map_err(|error| {
+                self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
+            })?;
+        }
         tracing::info!(instance = ?spec.instance, step = spec.key_step, "has the present key of a fragment");
         self.load(folder);
         Ok(())

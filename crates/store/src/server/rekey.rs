@@ -29,25 +29,25 @@ impl Server {
         fragment: &Fragment,
         spec: &FragmentSpec,
     ) -> Result<(), ApiError> {
-        let copies = self.copies.read().expect(POISON).get(&spec.instance).cloned();
         if spec.key_step <= fragment.keys().step() {
-            self.check_in_touch(folder, spec)?;
-            return self.wait_for_ended(spec, || is_served(fragment, copies.as_deref()));
+            return self.check_in_touch(folder, spec);
         }
         let shown = keep(folder, spec).map_err(|error| {
             self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
         })?;
+        let copies = self.copies.read().expect(POISON).get(&spec.instance).cloned();
         let other = Key::from_hex(&spec.other_key);
         let mut is_one_dropped = false;
         for keys in std::iter::once(fragment.keys()).chain(copies.iter().map(|copies| copies.keys())) {
             is_one_dropped |= keys.change(shown.clone(), other.clone(), spec.key_step);
         }
         // Not only in the last step: a node that was away then hears of the first of the next change.
-        if is_one_dropped {
-            fragment.connections().end_all();
-            copies.iter().for_each(|copies| copies.end_all());
-        }
         tracing::info!(instance = ?spec.instance, step = spec.key_step, "changed the keys of a fragment");
+        if !is_one_dropped {
+            return Ok(());
+        }
+        fragment.connections().end_all();
+        copies.iter().for_each(|copies| copies.end_all());
         self.wait_for_ended(spec, || is_served(fragment, copies.as_deref()))
     }
 

@@ -52,7 +52,8 @@ impl Server {
             _ => Slot::Broken(status),
         };
         let before = self.slots().insert(instance.clone(), refused);
-        if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
+        if !matches!(before, Some(Slot::Broken(before) | Slot::Withheld(before)) if before.error.as_ref() == Some(&why))
+        {
             tracing::error!(
                 ?instance,
                 error = error as &dyn std::error::Error,

@@ -74,6 +74,24 @@ fn one_with_a_former_key_is_not_served_before_control_brings_the_present_one() {
 }
 
 #[test]
+fn one_whose_key_others_refuse_is_served_when_control_says_that_it_is_the_present_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = found(dir.path());
+    let refused = FragmentError::FormerKey { found_by: "a node with another part refuses it" };
+    server.hear_of_parts(None);
+    let fragment = server.fragment(&InstanceId::literal("i1")).unwrap();
+    server.refuse(fragment.status(), &refused);
+    fragment.close();
+    drop(fragment);
+    for (key_step, given_up) in [(3, false), (0, true)] {
+        server.hear_of_parts(Some(&known(key_step, given_up)));
+        assert_eq!(served_with(&server), None);
+    }
+    server.hear_of_parts(Some(&known(0, false)));
+    assert_eq!(served_with(&server), Key::from_hex(&key(1)));
+}
+
+#[test]
 fn one_that_was_given_up_is_not_served_whatever_its_key() {
     let dir = tempfile::tempdir().unwrap();
     let server = found(dir.path());
@@ -110,4 +128,19 @@ fn a_key_is_changed_when_what_was_asked_for_with_the_former_one_is_done() {
         fragment.connections().remove(number);
         assert_eq!(changed.join().unwrap(), 3);
     });
+}
+
+#[test]
+fn who_asks_for_what_is_there_does_not_wait_for_others_that_were_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::open(dir.path().into(), NodeName::literal("n1")).unwrap();
+    server.create_fragment(&spec()).unwrap();
+    let fragment = server.fragment(&InstanceId::literal("i1")).unwrap();
+    let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let session = model::SessionId([3; 16]);
+    fragment.connections().add(wire::data::Stream::Unix(ours), session, 0).unwrap();
+    fragment.connections().end_all();
+    let begun = std::time::Instant::now();
+    server.create_fragment(&FragmentSpec { missing: Missing::Refused, ..spec() }).unwrap();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "a job's start is held up");
 }
