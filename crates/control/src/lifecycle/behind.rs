@@ -20,10 +20,10 @@ use crate::state::{self, instances, sessions};
 /// # Errors
 /// The database's.
 pub(crate) fn known(tx: &Transaction<'_>, node: &NodeName) -> state::Result<Vec<KnownPart>> {
-    let all = instances::all(tx)?.into_iter().filter(|instance| instance.nodes.contains(node));
-    let mut parts: Vec<KnownPart> = all
-        .map(|instance| KnownPart { instance: instance.id, key_step: instance.key_step, given_up: false })
-        .collect();
+    // Each node asks again and again: this looks at no more than its own.
+    let all = instances::steps_on(tx, node)?.into_iter();
+    let mut parts: Vec<KnownPart> =
+        all.map(|(instance, key_step)| KnownPart { instance, key_step, given_up: false }).collect();
     let left = leftovers::all(tx)?.into_iter();
     let given_up = left.filter(|left| left.kind == Kind::Fragment && left.node == *node);
     for left in given_up {
@@ -62,9 +62,10 @@ pub(crate) async fn tell<S: Site>(app: &App<S>) -> Result<(), ApiError> {
 fn is_behind(of: &Described, view: &NodeView) -> bool {
     let mut parts = view.health.iter().filter(|_| view.online).flat_map(|health| &health.fragments);
     let is_made = of.instance.made.iter().all(|made| *made);
-    // One that starts would be waited for.
+    // One that starts would be waited for; one that cannot be served takes no key.
+    let takes_keys = |part: &FragmentStatus| !part.starting && (part.error.is_none() || part.retried);
     let is_earlier = |part: &FragmentStatus| {
-        part.instance == of.instance.id && part.key_step < of.instance.key_step && !part.starting
+        part.instance == of.instance.id && part.key_step < of.instance.key_step && takes_keys(part)
     };
     is_made && of.instance.nodes.contains(&view.name) && parts.any(is_earlier)
 }

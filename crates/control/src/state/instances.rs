@@ -174,6 +174,19 @@ pub(crate) fn with_changed_keys(tx: &Transaction<'_>) -> Result<Vec<Token>> {
     Ok(query.query_map([], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
+/// The instances of which the node has a part, and how often the keys of each were changed.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn steps_on(tx: &Transaction<'_>, node: &NodeName) -> Result<Vec<(InstanceId, u64)>> {
+    let mut query = tx.prepare(
+        "SELECT id, key_step FROM instances JOIN fragments USING (token) WHERE node = ?1 ORDER BY instances.rowid",
+    )?;
+    let rows =
+        query.query_map([Word(node)], |row| Ok((row.get::<_, Word<InstanceId>>(0)?.0, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Sets how many stages on demand of the session's instance may run at once.
 ///
 /// # Errors
