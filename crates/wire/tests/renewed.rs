@@ -1,5 +1,7 @@
 //! A process whose node has a newer credential for it.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::net::TcpListener;
 
 use model::{FragmentIndex, InstanceId, NodeName, SessionId};
@@ -17,7 +19,7 @@ fn credential(key: &Key) -> Credential {
 
 #[test]
 fn the_former_credential_is_not_shown_where_there_is_a_newer_one() {
-    let [former, present] = [1, 2].map(|byte| Key::from_bytes([byte; 32]));
+    let [former, present] = [1, 2].map(|byte| Key::from_hex(&wire::hex::encode(&[byte; 32])).unwrap());
     let newer = credential(&present);
     renewed::look_by(move |_| Some(newer.clone()));
     // Who has the former key alone, as a node whose folder is an old copy, or somebody in its place.

@@ -38,6 +38,8 @@ async fn is_refused_or_harmless_after(step: usize, is_changed_since: bool) -> bo
         result = rekey::run(&it.app, &name) => result.is_err(),
         () = it.site.died.notified() => true,
     };
+    // Whoever comes after it survives that step.
+    it.site.world().die_at = None;
     let copy = if is_changed_since { copied(&it) } else { before };
     if is_changed_since {
         rekey::run(&it.app, &name).await.unwrap();
