@@ -131,8 +131,8 @@ impl Stages {
         Ok(status)
     }
 
-    /// Stops the passes of a stage that is now to be brought to its end, or to go on with another credential. Its journal
-    /// stays.
+    /// Stops the passes of a stage that is now to be brought to its end, or to go on with another credential. Its
+    /// journal stays.
     async fn end_passes(&self, spec: &StageSpec) {
         let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
         let meant = |handle: &Handle| {

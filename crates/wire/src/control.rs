@@ -22,7 +22,7 @@
 //! | `GET  /v1/sessions/{token}/real_size` | | [`RealSize`] |
 //! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
 //! | `POST /v1/sessions/{token}/scrub` | [`crate::node::ScrubSpec`] | [`crate::node::ScrubStatus`], at once: of all nodes together |
-//! | `POST /v1/sessions/{token}/rekey` | `{}` | [`Rekeyed`]; `key_in_use` while a stage runs; repeated, it finishes and changes once more |
+//! | `POST /v1/sessions/{token}/rekey` | `{}` | [`Rekeyed`]; `key_in_use` while a stage runs; anew when repeated |
 //! | `GET  /v1/sessions/{token}/scrub` | | [`crate::node::ScrubStatus`] |
 //! | `POST /v1/sessions/{token}/fsck` | [`crate::node::FsckSpec`] | [`crate::node::FsckReport`] |
 //! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |
@@ -31,7 +31,7 @@
 //! | `POST /v1/persistent/{name}/mount` | [`MountPersistent`] | [`SessionStatus`], whose teardown unmounts |
 //! | `GET  /v1/objects` | | [`Objects`] |
 //! | `GET  /v1/pools` | | a list of [`PoolStatus`], the default pool first |
-//! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there, and hears which of its parts are not to be served |
+//! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there |
 //! | `POST /v1/nodes/{name}/drain` | [`Drain`] | [`NodeStatus`] |
 //! | `POST /v1/nodes/{name}/resume` | `{}` | [`NodeStatus`] |
 //! | `DELETE /v1/nodes/{name}` | | `{}`: forgets a node that is offline and holds nothing |
