@@ -9,6 +9,7 @@
 
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
+mod allocation;
 mod cancel;
 mod crowd;
 mod daemons;
@@ -74,11 +75,16 @@ const TOGETHER: &[Test] = &[
     ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
     ("a_dw_line_gives_each_node_a_private_volume_that_is_drained", local::directive),
     ("a_striped_buffer_lies_on_the_jobs_own_nodes", local::striped),
+    ("a_buffer_over_the_nodes_of_a_job_needs_no_administrator", allocation::on_each_node),
     ("malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
+    ("a_buffer_over_the_nodes_of_a_job_leaves_nothing_however_it_ends", allocation::ended_in_any_way),
+    ("a_node_of_an_allocation_that_is_killed_is_started_again", allocation::killed_node),
+    ("a_node_of_an_allocation_that_cannot_begin_is_named", allocation::node_without_room),
+    ("strangers_reach_no_buffer_over_the_nodes_of_a_job", allocation::strangers),
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("the_examples_of_the_cluster_run", scripts::examples),
     ("olcfs_scripts_run_unchanged_on_node_local_flash", local::tutorial),

@@ -8,11 +8,16 @@
 
 #![expect(unsafe_code, reason = "calls into a C library")]
 
+mod keyed;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use libloading::{Library, Symbol};
+use wire::data::hello::Key;
+
+use self::keyed::Keyed;
 
 /// The library's name by its ABI; Debian, Red Hat and SUSE agree on it.
 const LIBRARY: &str = "libmunge.so.2";
@@ -81,16 +86,27 @@ impl ServiceUser {
     }
 }
 
-/// The loaded library and which munged it talks to. Clones share it.
+/// What makes and checks credentials. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Munge {
+pub struct Munge(By);
+
+#[derive(Clone, Debug)]
+enum By {
+    Munged(Loaded),
+    /// Where one user's services have a key of their own, and need no munged.
+    Key(Arc<Keyed>),
+}
+
+/// The loaded library and which munged it talks to.
+#[derive(Clone, Debug)]
+struct Loaded {
     library: Arc<Library>,
     socket: Option<CString>,
 }
 
 /// A context of the library: not to be shared between threads.
 struct Context<'a> {
-    munge: &'a Munge,
+    munge: &'a Loaded,
     raw: *mut c_void,
 }
 
@@ -105,7 +121,12 @@ impl Munge {
         // SAFETY: libmunge's initialisers only set up its own state, and it is never unloaded while a `Munge` lives.
         let library = unsafe { Library::new(LIBRARY) };
         let library = library.map_err(|error| MungeError::Library(error.to_string()))?;
-        Ok(Munge { library: Arc::new(library), socket })
+        Ok(Munge(By::Munged(Loaded { library: Arc::new(library), socket })))
+    }
+
+    /// Credentials by a key that only services of this process's own user have, and nobody else can make.
+    pub fn of_key(key: Key) -> Munge {
+        Munge(By::Key(Arc::new(Keyed::new(key))))
     }
 
     /// Makes a credential over `payload`. Blocks while munged works.
@@ -113,6 +134,35 @@ impl Munge {
     /// # Errors
     /// munged does not answer.
     pub fn encode(&self, payload: &[u8]) -> Result<String, MungeError> {
+        match &self.0 {
+            By::Munged(loaded) => loaded.encode(payload),
+            By::Key(keyed) => keyed.encode(payload),
+        }
+    }
+
+    /// Checks a credential and that its payload is `expected`. Blocks while munged works.
+    ///
+    /// # Errors
+    /// It is forged, expired, replayed or another request's, or munged does not answer.
+    pub fn decode(&self, credential: &str, expected: &[u8]) -> Result<Identity, MungeError> {
+        let (identity, payload) = self.open(credential)?;
+        if payload == expected { Ok(identity) } else { Err(MungeError::Misused) }
+    }
+
+    /// Checks a credential: who made it, and its payload. Blocks while munged works.
+    ///
+    /// # Errors
+    /// It is forged, expired or replayed, or munged does not answer.
+    pub fn open(&self, credential: &str) -> Result<(Identity, Vec<u8>), MungeError> {
+        match &self.0 {
+            By::Munged(loaded) => loaded.open(credential),
+            By::Key(keyed) => keyed.open(credential),
+        }
+    }
+}
+
+impl Loaded {
+    fn encode(&self, payload: &[u8]) -> Result<String, MungeError> {
         let context = self.context("make")?;
         let encode: Symbol<'_, Encode> = self.symbol("munge_encode")?;
         let len = c_int::try_from(payload.len()).map_err(|_| self.refused("make", "too large".into()))?;
@@ -131,20 +181,7 @@ impl Munge {
         }
     }
 
-    /// Checks a credential and that its payload is `expected`. Blocks while munged works.
-    ///
-    /// # Errors
-    /// It is forged, expired, replayed or another request's, or munged does not answer.
-    pub fn decode(&self, credential: &str, expected: &[u8]) -> Result<Identity, MungeError> {
-        let (identity, payload) = self.open(credential)?;
-        if payload == expected { Ok(identity) } else { Err(MungeError::Misused) }
-    }
-
-    /// Checks a credential: who made it, and its payload. Blocks while munged works.
-    ///
-    /// # Errors
-    /// It is forged, expired or replayed, or munged does not answer.
-    pub fn open(&self, credential: &str) -> Result<(Identity, Vec<u8>), MungeError> {
+    fn open(&self, credential: &str) -> Result<(Identity, Vec<u8>), MungeError> {
         let context = self.context("check")?;
         let decode: Symbol<'_, Decode> = self.symbol("munge_decode")?;
         let credential =

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
-use model::Token;
+use model::{NodeName, Token};
 use wire::control::VolumeKind;
 
 pub use self::buffer::Buffer;
@@ -86,6 +86,12 @@ pub enum Command {
         /// srun's own arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         words: Vec<OsString>,
+    },
+    /// What `with --on-allocation` starts on each host
+    #[command(hide = true)]
+    Attend {
+        /// The host, where the launcher does not say it
+        host: Option<NodeName>,
     },
     /// What an MPI launcher starts for each rank
     #[command(hide = true, disable_help_flag = true)]

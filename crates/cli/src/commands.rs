@@ -1,5 +1,6 @@
 //! The commands, a file each, and what they share: the state folder, its service, the terminal.
 
+mod attend;
 mod check;
 mod cluster;
 mod drain;
@@ -183,7 +184,7 @@ fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf
     use arguments::Stage::Retry;
     // These see to interrupts by themselves, and calls of a cluster's control block: the signal ends them.
     let cleans_up = match &command {
-        Command::Run(_) | Command::With(_) => true,
+        Command::Run(_) | Command::With(_) | Command::Attend { .. } => true,
         // Of a cluster's, too.
         Command::Check(_) => cluster,
         Command::Stage(stage) => cluster || matches!(stage, Retry(retry) if retry.path.is_none()),
@@ -225,6 +226,7 @@ async fn run_async(
     match command {
         Command::Run(arguments) => run::run(*arguments, output, dir).await,
         Command::With(arguments) => with::run(*arguments, output, dir).await,
+        Command::Attend { host } => attend::run(host).await,
         Command::Check(arguments) => check::run(&arguments, cluster, output, dir).await,
         Command::Status(arguments) => status::run(&arguments, output, dir).await,
         Command::Rm(arguments) => rm::run(&arguments, output, dir).await,

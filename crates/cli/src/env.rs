@@ -33,6 +33,23 @@ pub fn own_job() -> Option<(PathBuf, String)> {
     state_folder().zip(std::env::var("FOREBAY_TOKEN").ok())
 }
 
+/// `SLURM_JOB_NODELIST`, of a job of Slurm's; `forebay run` gives its scripts one that is none.
+pub fn allocation() -> Option<String> {
+    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    set("SLURM_JOB_ID").and_then(|_| set("SLURM_JOB_NODELIST")).filter(|_| own_job().is_none())
+}
+
+/// `SLURMD_NODENAME`: what Slurm calls the host that we run on.
+pub fn slurm_node() -> Option<String> {
+    std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty())
+}
+
+/// `TMPDIR`: where each host keeps what is there for a while only.
+pub fn temporary_folder() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").filter(|value| !value.is_empty());
+    named.map_or_else(|| "/tmp".into(), PathBuf::from)
+}
+
 /// `FOREBAY_NODE_SOCKET`: where the node service of this host listens.
 pub fn node_socket() -> PathBuf {
     let named = std::env::var_os("FOREBAY_NODE_SOCKET").filter(|value| !value.is_empty());

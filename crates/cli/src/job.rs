@@ -22,12 +22,17 @@ use crate::run_record::{Records, RunRecord};
 pub fn start(record: &RunRecord, paths: &Paths, records: &Records) -> Result<Child, Failure> {
     let script = &record.script;
     let words = words(record, records)?;
-    let programs = programs_folder(records)?;
     let sbatch = sbatch::parse(&script.text);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(&script.workdir).process_group(0);
-    environment::pass_on(&mut command, sbatch.export.as_ref());
-    command.envs(environment::variables(record, &sbatch, paths, records.folder(), &programs));
+    if record.hosts.is_empty() {
+        let programs = programs_folder(records)?;
+        environment::pass_on(&mut command, sbatch.export.as_ref());
+        command.envs(environment::variables(record, &sbatch, paths, records.folder(), &programs));
+    } else {
+        // Over several hosts what starts its steps is their workload manager's own, and knows its job.
+        command.envs(environment::of_buffer(record, paths, records.folder()));
+    }
     streams::give(&mut command, record, &sbatch.streams)?;
     command.spawn().map_err(|e| {
         Failure::script(

@@ -8,11 +8,13 @@
 //! **Invariant:** a buffer in which the script may have written is destroyed only after a complete stage-out, or where
 //! the script stages nothing out. The record says so before the script starts and how it ended before anything follows.
 
+mod hosts;
+
 use std::time::{Duration, Instant};
 
 use model::phase::{Direction, Phase, StageState};
 use tokio::process::Child;
-use wire::control::{ApiError, Blame, CLI, ErrorCode, PostRun, PreRun, SessionStatus, Setup, StageStatus};
+use wire::control::{ApiError, Blame, CLI, ErrorCode, PostRun, SessionStatus, Setup, StageStatus};
 
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
@@ -20,6 +22,7 @@ use crate::process::{Group, TERMINATION};
 use crate::run_record::{Job, Records, RunLock, RunRecord};
 use crate::session::{Session, Staged};
 use crate::{identity, job, retries};
+use hosts::losses;
 
 /// A mount that died is noticed by its node, and by control, within this time: both look twice a second.
 const MOUNT_NEWS: Duration = Duration::from_millis(1_200);
@@ -101,11 +104,13 @@ impl<'a> Life<'a> {
             ending = self.whole() => Some(ending),
             () = interrupts.reached(2) => None,
         };
-        match ending {
+        let ending = match ending {
             Some(Ok(ending)) => ending,
             Some(Err(failure)) => self.failed(failure).await,
             None => self.leave_at_once().await,
-        }
+        };
+        self.tell_what_is_lost();
+        ending
     }
 
     /// Only what follows the job: unmount, stage out, release.
@@ -160,7 +165,7 @@ impl<'a> Life<'a> {
                 Staged::Cancelled => return self.stop_before_job().await.map(Some),
             }
         }
-        self.told.status = Some(self.session.pre_run(&PreRun::default()).await?);
+        self.told.status = Some(self.session.pre_run(&self.mounts()).await?);
         if self.session.interrupts.requested() {
             return self.stop_before_job().await.map(Some);
         }
@@ -175,7 +180,7 @@ impl<'a> Life<'a> {
             volume: self.record.volume,
             caller: CLI.to_owned(),
             capacity: None,
-            hosts: Vec::new(),
+            hosts: self.record.hosts.clone(),
         };
         let status = self.session.call("/setup", &request).await?;
         self.record.session_created_unix = Some(status.created_unix);
@@ -450,10 +455,6 @@ impl<'a> Life<'a> {
 fn stages_out(status: &SessionStatus) -> bool {
     let is_due = |stage: &StageStatus| !(stage.is_on_demand() && stage.state == StageState::Complete);
     status.stages.iter().any(|stage| stage.direction == Direction::Out && is_due(stage))
-}
-
-fn losses(status: Option<&SessionStatus>) -> u32 {
-    status.iter().flat_map(|status| &status.activations).map(|activation| activation.interruptions).sum()
 }
 
 fn wait_failed(error: std::io::Error) -> Failure {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use daemon::lock::{FolderLock, LockError};
 use disk::Room;
 use disk::format::{FormatError, UPGRADE};
-use model::{Token, symbols};
+use model::{NodeName, Token, symbols};
 use serde::{Deserialize, Serialize};
 use wire::control::{DataOut, Script, VolumeKind};
 
@@ -98,6 +98,9 @@ pub struct RunRecord {
     pub array_task: Option<ArrayTask>,
     /// `--nodes`.
     pub fragments: Option<u32>,
+    /// The hosts of its allocation; none: all is on this one.
+    #[serde(default)]
+    pub hosts: Vec<NodeName>,
     /// `--volume`.
     pub volume: Option<VolumeKind>,
     /// `--keep`.
@@ -123,6 +126,7 @@ impl RunRecord {
             submit_folder,
             array_task: None,
             fragments: None,
+            hosts: Vec::new(),
             volume: None,
             keep: false,
             job: Job::NotStarted,

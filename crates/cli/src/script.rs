@@ -4,6 +4,7 @@ mod options;
 
 use std::path::{Path, PathBuf};
 
+use model::NodeName;
 use model::directive::{self, Directive};
 use model::sbatch::{self, Array};
 use model::symbols::Symbols;
@@ -31,6 +32,8 @@ pub struct Submission {
     pub submit_folder: PathBuf,
     /// `--array`, or `#SBATCH --array`.
     pub array: Option<Array>,
+    /// The hosts that have the buffer and its mounts; none: this one.
+    pub hosts: Vec<NodeName>,
     /// Names of the `#SBATCH` options that mean nothing here.
     pub ignored: Vec<String>,
 }
@@ -62,6 +65,7 @@ impl Submission {
             is_command: true,
             submit_folder,
             array: None,
+            hosts: Vec::new(),
             ignored: Vec::new(),
         })
     }
@@ -143,7 +147,9 @@ pub fn examine(path: &Path, folder: &Path, options: &Run) -> Result<Examined, Fa
     failures.extend(wrong);
     let array = options.array.clone().or(sbatch.array);
     let (submit_folder, ignored, data) = (folder.into(), sbatch.ignored, data(&directives));
-    let submission = Submission { script, added, data, is_command: false, submit_folder, array, ignored };
+    let hosts = Vec::new();
+    let submission =
+        Submission { script, added, data, is_command: false, submit_folder, array, hosts, ignored };
     Ok(Examined { submission, directives, failures })
 }
 

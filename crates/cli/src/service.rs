@@ -3,12 +3,12 @@
 //! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may
 //! have been carried out is harmless.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
 use api::CallError;
@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come
 /// later.
 const START: Duration = Duration::from_secs(15);
+
+/// How long an attended service may take to end.
+const END: Duration = Duration::from_secs(5);
 
 /// How long nodes may take to report to a service that was just started.
 const NODES: Duration = Duration::from_secs(3);
@@ -55,6 +58,9 @@ pub struct Service {
     client: Client,
     output: Output,
     started: Cell<bool>,
+    /// What it is told where it is to end with this process, and by what it knows that this one lives.
+    attended: Option<String>,
+    held: RefCell<Option<ChildStdin>>,
 }
 
 impl Service {
@@ -65,7 +71,25 @@ impl Service {
             client: Client::new(folder.join("control.sock")),
             output: output.clone(),
             started: Cell::new(false),
+            attended: None,
+            held: RefCell::default(),
         }
+    }
+
+    /// The same, of a service that is told `line` when it starts, and that ends with this process, with its folder.
+    pub fn attended(self, line: String) -> Service {
+        Service { attended: Some(line), ..self }
+    }
+
+    /// Ends an attended service, and waits until it and its folder are gone.
+    pub async fn release(&self) {
+        drop(self.held.take());
+        let begin = Instant::now();
+        while disk::exists(&self.folder).unwrap_or(true) && begin.elapsed() < END {
+            tokio::time::sleep(PAUSE / 4).await;
+        }
+        // One that was killed left it.
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 
     /// The state folder.
@@ -211,8 +235,19 @@ impl Service {
         appended
             .and_then(|mut log| log.write_all(line.as_bytes()))
             .map_err(|e| Failure::local("write", &log, &e))?;
-        daemon::spawn::detached(Command::new(&program).arg("--dir").arg(&self.folder), &log)
-            .map_err(|e: io::Error| Failure::local("start", &program, &e))
+        let mut command = Command::new(&program);
+        command.arg("--dir").arg(&self.folder);
+        let started = match &self.attended {
+            None => daemon::spawn::detached(&mut command, &log),
+            Some(line) => {
+                daemon::spawn::attended(command.arg("--attended"), &log).and_then(|(pid, mut input)| {
+                    writeln!(input, "{line}")?;
+                    self.held.replace(Some(input));
+                    Ok(pid)
+                })
+            }
+        };
+        started.map_err(|e: io::Error| Failure::local("start", &program, &e))
     }
 
     fn socket(&self) -> PathBuf {

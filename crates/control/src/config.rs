@@ -1,6 +1,7 @@
 //! The configuration file of a cluster's control. `packaging/control.toml` is the same with an explanation of every
 //! key.
 
+mod allocation;
 mod check;
 
 use std::ops::RangeInclusive;
@@ -11,10 +12,12 @@ use daemon::config::ConfigError;
 use model::phase::Redundancy;
 use model::size;
 use serde::Deserialize;
+use wire::data::hello::Key;
 
 use crate::rights::Policy;
 use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 
+pub use allocation::of_allocation;
 pub use check::check;
 
 /// What the file says.
@@ -121,6 +124,8 @@ pub struct Config {
     pub node_timeout: Duration,
     /// munged's socket, where it is not the usual one.
     pub munge_socket: Option<PathBuf>,
+    /// What control and nodes know each other by instead of MUNGE.
+    pub key: Option<Key>,
     /// Where everybody may read the metrics.
     pub metrics: Option<String>,
     /// Where it is written down who did what.
@@ -153,6 +158,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         },
         node_timeout: Duration::from_secs(file.node_timeout_s),
         munge_socket: some(&file.munge_socket).map(PathBuf::from),
+        key: None,
         metrics: some(&file.metrics),
         audit_log: some(&file.audit_log).map(PathBuf::from),
     })

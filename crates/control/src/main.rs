@@ -25,6 +25,9 @@ struct Arguments {
     /// Say what a start would refuse, without starting: values, users, folders, ports, MUNGE.
     #[arg(long, requires = "config")]
     check: bool,
+    /// Standard input says which allocation's nodes it leads; control, and its folder, end with it.
+    #[arg(long, requires = "dir", conflicts_with = "config", hide = true)]
+    attended: bool,
     #[command(subcommand)]
     copies: Option<Copies>,
 }
@@ -101,6 +104,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         let stop = daemon::signal::terminated().context("watch for signals")?;
         match arguments.config {
             Some(file) => control::service::run_cluster(control::config::load(&file)?, stop).await?,
+            None if arguments.attended => attended(arguments.dir, stop).await?,
             None => control::service::run(disk::state::folder(arguments.dir)?, stop).await?,
         }
         Ok(())
@@ -108,4 +112,20 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Functions that wait for a node would hold the end up; a later call goes on where they were.
     runtime.shutdown_background();
     result
+}
+
+/// As `forebay with --on-allocation` starts it.
+async fn attended(
+    dir: Option<PathBuf>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let (allocation, end) = daemon::attended::told().context("read the allocation")?;
+    let folder = disk::state::folder(dir)?;
+    let config = control::config::of_allocation(&allocation, folder.clone());
+    let end = async {
+        tokio::select! { () = end => {}, () = stop => {} }
+    };
+    let ended = control::service::run_cluster(config, end).await;
+    std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    Ok(ended?)
 }

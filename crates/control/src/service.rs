@@ -113,11 +113,18 @@ pub async fn run_cluster(
     config: Config,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
-    open_folder(&config.folder)?;
+    // Of one user's own control nobody else is to reach anything.
+    let open_to = match config.policy {
+        Policy::Own => OpenTo::Ourselves,
+        Policy::Cluster { .. } => open_folder(&config.folder).map(|()| OpenTo::Everybody)?,
+    };
     let _lock = take_over(&config.folder, &config.socket).await?;
     let database = Database::open(&config.folder.join("control.db"))?;
-    let munge = Munge::load(config.munge_socket.clone());
-    let mut listeners = vec![server::bind(&config.socket, OpenTo::Everybody)?];
+    let munge = match &config.key {
+        Some(key) => Ok(Munge::of_key(key.clone())),
+        None => Munge::load(config.munge_socket.clone()),
+    };
+    let mut listeners = vec![server::bind(&config.socket, open_to)?];
     let munge = match &config.listen {
         Some(address) => {
             let munge = munge?;

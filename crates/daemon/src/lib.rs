@@ -1,8 +1,9 @@
-//! What the process of each service shares: how it begins, logging, starting other processes, locks that one process
+//! What the process of each service shares: how it begins and who attends it, logging, starting other processes, locks that one process
 //! holds, signals, configuration files and their checks, errors that people read, and calls of other services.
 //!
 //! **Invariant:** nothing here knows what a session, an instance or a fragment is, and nothing listens.
 
+pub mod attended;
 pub mod begin;
 pub mod check;
 pub mod client;

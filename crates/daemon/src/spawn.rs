@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// The program `name` in the folder of this process's own program. Every Forebay program is installed in one folder.
 ///
@@ -41,17 +41,34 @@ fn sibling_of(own: &Path, name: &str) -> PathBuf {
 /// # Errors
 /// The log could not be opened or the program not started.
 pub fn detached(command: &mut Command, log: &Path) -> io::Result<u32> {
+    reaped(start(command, log, Stdio::null())?)
+}
+
+/// The same, but for its standard input: the process is attended (see [`crate::attended`]) by who holds the other end.
+///
+/// # Errors
+/// As there.
+pub fn attended(command: &mut Command, log: &Path) -> io::Result<(u32, ChildStdin)> {
+    let mut child = start(command, log, Stdio::piped())?;
+    let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    Ok((reaped(child)?, input))
+}
+
+fn start(command: &mut Command, log: &Path, input: Stdio) -> io::Result<Child> {
     let output = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
     let errors = output.try_clone()?;
     // A process group of its own is enough: a terminal signals only its foreground group, and services ignore SIGHUP
     // besides. `setsid` would need unsafe code between fork and exec.
-    let mut child = command
+    command
         .process_group(0)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
         .current_dir("/")
-        .spawn()?;
+        .spawn()
+}
+
+fn reaped(mut child: Child) -> io::Result<u32> {
     let pid = child.id();
     std::thread::Builder::new().name(format!("reap-{pid}")).spawn(move || child.wait())?;
     Ok(pid)

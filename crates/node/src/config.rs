@@ -1,5 +1,6 @@
 //! How to run a node, every value checked. `config/file.rs` reads it from a cluster's configuration file.
 
+mod attended;
 mod check;
 mod file;
 
@@ -8,9 +9,11 @@ use std::path::PathBuf;
 
 use model::NodeName;
 use wire::control::NodeRole;
+use wire::data::hello::Key;
 
 use crate::local::backing::Kind;
 
+pub use attended::of_allocation;
 pub use check::check;
 pub use file::load;
 
@@ -30,14 +33,14 @@ pub struct Config {
 /// What a node of a cluster knows besides.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Where control is: `host:port`, or the path of a socket.
-    pub control: String,
+    /// Where control is: `host:port`, or the path of a socket; `None`: whoever started the node tells control.
+    pub control: Option<String>,
     /// Where the others reach this node; `None`: only on this machine.
     pub listen: Option<IpAddr>,
-    /// The TCP port of its API.
-    pub api_port: u16,
+    /// The TCP port of its API; `None`: the one of the first start, which was any. So for the next.
+    pub api_port: Option<u16>,
     /// The TCP port of its data path.
-    pub data_port: u16,
+    pub data_port: Option<u16>,
     /// The pool of its flash; `None`: the default pool.
     pub pool: Option<String>,
     /// Bytes of flash that it may give to instances.
@@ -56,6 +59,8 @@ pub struct Cluster {
     pub control_uid: u32,
     /// munged's socket; `None`: the usual one.
     pub munge_socket: Option<PathBuf>,
+    /// What control and nodes know each other by instead of MUNGE.
+    pub key: Option<Key>,
     /// Where everybody may read its metrics.
     pub metrics: Option<String>,
 }

@@ -30,6 +30,11 @@ impl NodeFolder {
         self.0.join("data.port")
     }
 
+    /// The API's TCP port, in decimal, where it was any.
+    pub(crate) fn api_port(&self) -> PathBuf {
+        self.0.join("api.port")
+    }
+
     /// Which fragments are not where they were; see `wire::data::moved`.
     pub(crate) fn moved(&self) -> PathBuf {
         self.0.join(wire::data::moved::NAME)

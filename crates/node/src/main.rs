@@ -1,6 +1,7 @@
 //! `forebay-node`: runs a node in the foreground.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ struct Arguments {
     /// The node's name.
     #[arg(long, required_unless_present = "config")]
     name: Option<NodeName>,
+    /// Standard input says which allocation it is a node of; the node ends with it.
+    #[arg(long, requires = "dir", hide = true)]
+    attended: bool,
     /// What the node does.
     #[arg(long, value_delimiter = ',', default_value = "storage,compute")]
     roles: Vec<Role>,
@@ -63,9 +67,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let config = match &arguments.config {
-        Some(file) => node::config::load(file)?,
-        None => embedded(arguments)?,
+    let (config, attendance) = match &arguments.config {
+        Some(file) => (node::config::load(file)?, None),
+        None if arguments.attended => attended(arguments)?,
+        None => (embedded(arguments)?, None),
     };
     if let Some(rest) = rest()? {
         store::seal_after(rest);
@@ -73,6 +78,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("start threads")?;
     let result = runtime.block_on(async {
         let stop = daemon::signal::terminated().context("watch for signals")?;
+        let stop = async {
+            match attendance {
+                Some(end) => tokio::select! { () = end => {}, () = stop => {} },
+                None => stop.await,
+            }
+        };
         Ok(service::run(config, stop).await?)
     });
     // Tasks that supervise mounts never end by themselves.
@@ -87,6 +98,17 @@ fn rest() -> anyhow::Result<Option<Duration>> {
         .parse()
         .with_context(|| format!("invalid {REST_VARIABLE}={text}: not a number of milliseconds"))?;
     Ok(Some(Duration::from_millis(millis)))
+}
+
+/// Completes when nobody attends the node any more.
+type Attendance = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// As `forebay with --on-allocation` has it started on each host.
+fn attended(arguments: Arguments) -> anyhow::Result<(Config, Option<Attendance>)> {
+    let (allocation, end) = daemon::attended::told().context("read the allocation")?;
+    let name = arguments.name.context("--name is missing")?;
+    let folder = disk::state::folder(arguments.dir)?;
+    Ok((node::config::of_allocation(&allocation, name, folder)?, Some(Box::pin(end))))
 }
 
 /// As control on the same machine starts it.

@@ -177,7 +177,7 @@ fn open_storage(
         pfs_roots: pfs_roots(config),
     };
     let listen = match &config.cluster {
-        Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
+        Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: *data_port },
         _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
     };
     Ok(Some(Storage::open(folder, &config.name, listen, (movers, cluster.is_some()))?))

@@ -1,11 +1,12 @@
 //! Tells control that this node is there: at the start, and again, so that a control that was restarted, or a new one,
 //! knows it soon.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::client::Client;
-use wire::control::{KnownPart, RegisterNode, Registered};
+use wire::control::{Attended, KnownPart, RegisterNode, Registered};
 
 use crate::config::{Cluster, Config};
 use crate::node::Node;
@@ -43,6 +44,15 @@ async fn hear(node: &Node, known: Option<Vec<KnownPart>>) {
     if let Err(error) = storage.hear_of_parts(known).await {
         tracing::error!(%error, "what control says of the parts of buffers here is not heard");
     }
+}
+
+/// Tells who attends this node instead, who then tells control.
+///
+/// # Errors
+/// Nobody listens.
+pub(crate) fn say(registration: RegisterNode) -> io::Result<()> {
+    let line = serde_json::to_string(&Attended::Ready(registration))?;
+    writeln!(io::stdout(), "{line}")
 }
 
 /// Registers for ever.

@@ -11,6 +11,7 @@ use crate::config::{Cluster, Config};
 use crate::error::NodeError;
 use crate::folder::NodeFolder;
 use crate::node::Node;
+use crate::storage::{Listen, listen_at};
 use crate::{registration, requests};
 
 /// How long a killed predecessor may take to be gone.
@@ -32,7 +33,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     let mut listeners = vec![server::bind(&folder.node_socket(), OpenTo::Ourselves)?];
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(cluster) = &config.cluster {
-        join((&config, cluster), &folder, &node, &mut listeners, &mut tasks).await?;
+        join((&config, cluster), &folder, &node, &mut listeners, &mut tasks)?;
         if let Some(address) = cluster.metrics.clone() {
             let router = requests::metrics_router(Arc::clone(&node));
             tasks.spawn(async move {
@@ -60,34 +61,40 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
 }
 
 /// Listens on the network and says to control that this node is there, again and again.
-async fn join(
+fn join(
     (config, cluster): (&Config, &Cluster),
     folder: &NodeFolder,
     node: &Arc<Node>,
     listeners: &mut Vec<server::Listener>,
     tasks: &mut tokio::task::JoinSet<()>,
 ) -> Result<(), NodeError> {
-    let munge = Munge::load(cluster.munge_socket.clone());
+    let munge = match &cluster.key {
+        Some(key) => Ok(Munge::of_key(key.clone())),
+        None => Munge::load(cluster.munge_socket.clone()),
+    };
     let address = match cluster.listen {
         Some(ip) => {
-            let address = std::net::SocketAddr::new(ip, cluster.api_port).to_string();
-            listeners.push(
-                server::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), config.name.as_str())
-                    .await?,
-            );
-            address
+            let listen = Listen { ip, port: cluster.api_port };
+            let (listener, address) = listen_at(listen, &folder.api_port())?;
+            let munge = munge.as_ref().map_err(copy)?.clone();
+            let listener = server::on_tcp(listener, munge, config.name.as_str());
+            listeners.push(listener.map_err(NodeError::Serve)?);
+            address.to_string()
         }
         None => folder.node_socket().display().to_string(),
     };
-    let client = match cluster.control.starts_with('/') {
-        true => daemon::client::Client::new(&cluster.control),
-        false => {
-            let user = ServiceUser(Some(cluster.control_uid));
-            daemon::client::Client::over_tcp(&cluster.control, api::endpoint::CONTROL, munge?, user)
-        }
-    };
     let registration = registration::of(config, cluster, address);
     tasks.spawn(registration::wait_for_word(Arc::clone(node)));
+    let Some(control) = &cluster.control else {
+        return registration::say(registration).map_err(NodeError::Serve);
+    };
+    let client = match control.starts_with('/') {
+        true => daemon::client::Client::new(control),
+        false => {
+            let user = ServiceUser(Some(cluster.control_uid));
+            daemon::client::Client::over_tcp(control, api::endpoint::CONTROL, munge?, user)
+        }
+    };
     tasks.spawn(registration::run(client, registration, Arc::clone(node)));
     Ok(())
 }

@@ -206,7 +206,7 @@ impl Storage {
 
 /// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then
 /// kept.
-fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
+pub(crate) fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
     let failed_at = |address| move |source| StorageError::Port { address, kept: kept.into(), source };
     let port = match listen.port {
         Some(port) => Some(port),

@@ -14,6 +14,6 @@ mod serve;
 
 pub use body::Body;
 pub use caller::Caller;
-pub use listen::{BindError, Listener, OpenTo, bind, bind_std, bind_tcp};
+pub use listen::{BindError, Listener, OpenTo, bind, bind_std, bind_tcp, on_tcp};
 pub use refusal::Refusal;
 pub use serve::{serve, serve_to_all};

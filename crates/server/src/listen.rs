@@ -1,6 +1,7 @@
 //! Where a service listens.
 
 use std::io;
+use std::net::TcpListener as StdTcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
@@ -114,4 +115,13 @@ pub async fn bind_tcp(address: &str, munge: Munge, audience: &str) -> Result<Lis
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| BindError::Tcp { address: address.to_owned(), source })?;
     Ok(Listener::Tcp { listener, munge, audience: audience.to_owned() })
+}
+
+/// The same of a socket that listens already.
+///
+/// # Errors
+/// The kernel's.
+pub fn on_tcp(listener: StdTcpListener, munge: Munge, audience: &str) -> io::Result<Listener> {
+    listener.set_nonblocking(true)?;
+    Ok(Listener::Tcp { listener: TcpListener::from_std(listener)?, munge, audience: audience.to_owned() })
 }

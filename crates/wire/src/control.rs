@@ -39,6 +39,7 @@
 //! | `POST /v1/stages…` | | stages on demand: see `control/on_demand.rs` |
 //! | `GET  /metrics` | | text, for Prometheus |
 
+mod allocation;
 mod functions;
 mod lost;
 mod nodes;
@@ -53,6 +54,7 @@ pub use crate::owner::Owner;
 pub use crate::stages::{
     FileFailure, Remark, Side, StageNotes, StagePair, StageProgress, StageStatus, Stall,
 };
+pub use allocation::{AllocatedHost, Allocation, Attended};
 pub use functions::{
     CLI, CreatePersistent, DataOut, JobProcess, JobSummary, MountPersistent, NewToken, Paths, PostRun,
     PreRun, RealSize, Rekeyed, SLURM, Script, Setup, Teardown, TeardownReply,

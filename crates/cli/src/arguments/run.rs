@@ -9,7 +9,7 @@ use model::sbatch::Array;
 use super::{Buffer, Volume, token};
 
 /// What is said of a job, be it a script or a command.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Job {
     /// What `#DW` lines would say.
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 mod array;
 
+use std::future::pending;
 use std::path::PathBuf;
 
 use model::Token;
@@ -52,15 +53,24 @@ pub async fn start(
     context.service.ensure_up().await?;
     let ended = match &submission.array {
         Some(array) => array::run(&context, arguments, submission, array).await,
-        None => one(&context, arguments, submission).await,
+        None => one(&context, arguments, submission, pending()).await,
     };
     context.service.stop_if_idle().await;
     ended
 }
 
-async fn one(context: &Context, arguments: &Run, submission: &Submission) -> Result<u8, Failure> {
+/// Runs what is no array, unless the machines under it are `lost`.
+///
+/// # Errors
+/// What keeps the job from having a session.
+pub async fn one(
+    context: &Context,
+    arguments: &Run,
+    submission: &Submission,
+    lost: impl Future<Output = Failure>,
+) -> Result<u8, Failure> {
     let (lock, record, notes) = register(context, arguments, submission, |_| None).await?;
-    Ok(live(context, lock, record, notes).await)
+    Ok(live(context, lock, record, notes, lost).await)
 }
 
 /// Checks the script with control, and takes a token for it, with which `array_task` says which task of an array it is.
@@ -87,6 +97,7 @@ async fn register(
         is_command: submission.is_command,
         array_task: array_task(&token),
         fragments: arguments.job.nodes,
+        hosts: submission.hosts.clone(),
         volume: arguments.job.volume.map(Into::into),
         keep: arguments.job.keep,
         ..RunRecord::new(token, submission.script.clone(), submission.submit_folder.clone())
@@ -97,10 +108,23 @@ async fn register(
 }
 
 /// Lives the session's life, and says how it was.
-async fn live(context: &Context, lock: RunLock, record: RunRecord, notes: Vec<String>) -> u8 {
+async fn live(
+    context: &Context,
+    lock: RunLock,
+    record: RunRecord,
+    notes: Vec<String>,
+    lost: impl Future<Output = Failure>,
+) -> u8 {
     let token = record.token.clone();
     let mut life = Life::new(context.session(&token), &context.records, lock, record).with_notes(notes);
-    let ending = life.run().await;
+    let ended = tokio::select! {
+        ending = life.run() => Ok(ending),
+        failure = lost => Err(failure),
+    };
+    let ending = match ended {
+        Ok(ending) => ending,
+        Err(failure) => life.abandon(failure).await,
+    };
     conclude(context, &token, &ending, &life)
 }
 
@@ -180,7 +204,7 @@ async fn go_on(context: &Context, lock: RunLock, record: RunRecord) -> u8 {
              give the buffer up with `{advice}` and run it"
         ));
     }
-    let status = live(context, lock, record.clone(), vec![]).await;
+    let status = live(context, lock, record.clone(), vec![], pending()).await;
     array::say_what_follows(context, &record);
     status
 }

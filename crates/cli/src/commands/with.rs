@@ -1,5 +1,9 @@
 //! `forebay with`: a buffer around one command, as `forebay run` gives one to a script.
 
+mod allocation;
+mod hosts;
+mod launcher;
+
 use std::path::{Path, PathBuf};
 
 use super::run::start;
@@ -22,7 +26,10 @@ pub async fn run(arguments: With, output: &Output, dir: Option<PathBuf>) -> Resu
         return Err(Failure::usage("the option --capacity is missing", "say how much, as --capacity 10GiB"));
     }
     let submission = Submission::of_command(program, &folder, &arguments.job.buffer)?;
-    start(&Run::from(arguments), &submission, output, dir).await
+    match hosts::Hosts::of(&arguments)? {
+        Some(hosts) => allocation::run(&Run::from(arguments), submission, hosts, output, dir).await,
+        None => start(&Run::from(arguments), &submission, output, dir).await,
+    }
 }
 
 /// Where the command is.

@@ -55,8 +55,7 @@ pub(super) fn variables(
     programs: &Path,
 ) -> Vec<(String, OsString)> {
     let owned = |(name, value): (&str, String)| (name.to_owned(), OsString::from(value));
-    let mut variables: Vec<(String, OsString)> =
-        paths.variables.iter().map(|(name, value)| (name.clone(), value.into())).collect();
+    let mut variables = of_buffer(record, paths, records_folder);
     variables.extend(LAUNCHERS.into_iter().chain(BATCH).map(|(name, value)| owned((name, value.to_owned()))));
     variables.extend(of_this_job(record).map(|(name, value)| (name.to_owned(), value)));
     variables.extend(of_size(sbatch).into_iter().chain(of_array(record)).map(owned));
@@ -64,6 +63,13 @@ pub(super) fn variables(
     search_path.push(":");
     search_path.push(search_path_for(sbatch.export.as_ref()));
     variables.push(("PATH".to_owned(), search_path));
+    variables
+}
+
+/// What every job has, wherever it runs.
+pub(super) fn of_buffer(record: &RunRecord, paths: &Paths, records_folder: &Path) -> Vec<(String, OsString)> {
+    let mut variables: Vec<(String, OsString)> =
+        paths.variables.iter().map(|(name, value)| (name.clone(), value.into())).collect();
     // These two mark the job's processes for `Group::alive`, and let `forebay status` in the script find its own
     // buffer.
     let state_folder = records_folder.parent().unwrap_or(records_folder);

@@ -126,10 +126,10 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let capacity_bytes = capacity(&file).map_err(|reason| wrong("capacity", reason))?;
     let name = if file.name.is_empty() { host_name() } else { file.name.clone() };
     let cluster = Cluster {
-        control: file.control.clone(),
+        control: Some(file.control.clone()),
         listen: address(&file.listen).map_err(|reason| wrong("listen", reason))?,
-        api_port: file.api_port,
-        data_port: file.data_port,
+        api_port: Some(file.api_port),
+        data_port: Some(file.data_port),
         pool: some(&file.pool),
         capacity_bytes,
         stage_bandwidth: stage_bandwidth(&file).map_err(|reason| wrong("stage_bandwidth", reason))?,
@@ -140,6 +140,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         control_uid: daemon::config::uid_of(&file.control_user)
             .map_err(|reason| wrong("control_user", reason))?,
         munge_socket: some(&file.munge_socket).map(PathBuf::from),
+        key: None,
         metrics: some(&file.metrics),
     };
     // Control checks it when it registers.

@@ -19,6 +19,32 @@ impl Key {
         hex::decode(text).map(Key)
     }
 
+    /// A new one.
+    ///
+    /// # Errors
+    /// The kernel has no random numbers.
+    pub fn draw() -> std::io::Result<Key> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)?;
+        Ok(Key(bytes))
+    }
+
+    /// What only who has the key can make of `bytes`, in hexadecimal digits.
+    pub fn seal(&self, bytes: &[u8]) -> String {
+        let mut mac = self.hmac();
+        mac.update(b"seal");
+        mac.update(bytes);
+        hex::encode(&mac.finalize().into_bytes())
+    }
+
+    /// Whether `seal` is what [`Key::seal`] makes of `bytes`.
+    pub fn is_seal(&self, bytes: &[u8], seal: &str) -> bool {
+        let mut mac = self.hmac();
+        mac.update(b"seal");
+        mac.update(bytes);
+        hex::decode::<32>(seal).is_some_and(|seal| mac.verify_slice(&seal).is_ok())
+    }
+
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Key {
         Key(bytes)
     }

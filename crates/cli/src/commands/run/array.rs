@@ -1,5 +1,6 @@
 //! The tasks of an array, one after the other: each is a job of its own, with a buffer of its own.
 
+use std::future::pending;
 use std::path::Path;
 
 use model::sbatch::Array;
@@ -31,7 +32,7 @@ pub(super) async fn run(
         let (lock, record, notes) = register(context, arguments, submission, place).await?;
         first.get_or_insert_with(|| record.token.clone());
         context.output.note(&format!("forebay: task {task} of array {}", array.text()));
-        highest = highest.max(live(context, lock, record.clone(), notes).await);
+        highest = highest.max(live(context, lock, record.clone(), notes, pending()).await);
         if context.interrupts.requested() {
             say_what_follows(context, &record);
             break;

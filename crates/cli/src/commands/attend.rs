@@ -1,0 +1,105 @@
+//! `forebay attend`: on each host of an allocation it starts the node, starts it again where it dies, and leaves nothing
+//! when its standard input ends or a signal comes.
+//!
+//! **Invariant:** nothing of the node outlives this process unless it is killed with SIGKILL.
+
+mod clearing;
+
+use std::io::{self, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use daemon::logging::last_words;
+use model::NodeName;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use wire::control::{Allocation, Attended};
+
+use self::clearing::Place;
+use crate::env;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::interrupts::Interrupts;
+
+/// How long the node may take to end by itself.
+const END: Duration = Duration::from_secs(3);
+
+/// Before a node that died is started again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Attends the node of this host; the result is the process's exit status.
+///
+/// # Errors
+/// It is not told for which allocation.
+pub async fn run(host: Option<NodeName>) -> Result<u8, Failure> {
+    let unavailable = |what: &str, why: String| Failure::unavailable(format!("{what}: {why}"), "report this");
+    let interrupts = Interrupts::listen().map_err(|e| unavailable("listen for signals", e.to_string()))?;
+    let (allocation, ended) = daemon::attended::told::<Allocation>()
+        .map_err(|e| unavailable("read the allocation on standard input", e.to_string()))?;
+    let named = host.or_else(|| env::slurm_node().map(NodeName::unchecked));
+    let node = named.ok_or_else(|| unavailable("find the name of this host", "nobody says it".into()))?;
+    let place = Place::of(&allocation, &node);
+    let attended = match place.make() {
+        Ok(()) => {
+            tokio::select! {
+                why = attend(&allocation, &node, &place) => Err(why),
+                () = ended => Ok(()),
+                () = interrupts.reached(1) => Ok(()),
+            }
+        }
+        Err(why) => Err(why),
+    };
+    place.clear(END).await;
+    let Err(why) = attended else { return Ok(ExitCode::Success.number()) };
+    say(&Attended::Failed { node, why });
+    Ok(ExitCode::Unavailable.number())
+}
+
+/// Keeps the node running; the result is why it cannot.
+async fn attend(allocation: &Allocation, node: &NodeName, place: &Place) -> String {
+    loop {
+        match live(allocation, node, place).await {
+            Ok(true) => tokio::time::sleep(PAUSE).await,
+            Ok(false) => {
+                return last_words(&place.log()).unwrap_or_else(|| "its process ended without a word".into());
+            }
+            Err(error) => return format!("start forebay-node: {error}"),
+        }
+    }
+}
+
+/// One life of the node; whether it has served.
+async fn live(allocation: &Allocation, node: &NodeName, place: &Place) -> io::Result<bool> {
+    let mut child = start(node, place)?;
+    // Held open to the end: so the node ends when this process is killed.
+    let mut input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    input.write_all(format!("{}\n", serde_json::to_string(allocation)?).as_bytes()).await?;
+    place.note(input);
+    let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let said = BufReader::new(output).lines().next_line().await?;
+    let served = said.and_then(|line| serde_json::from_str(&line).ok());
+    if let Some(served) = &served {
+        say(served);
+    }
+    child.wait().await?;
+    Ok(served.is_some())
+}
+
+fn start(node: &NodeName, place: &Place) -> io::Result<Child> {
+    let errors = std::fs::File::options().append(true).create(true).open(place.log())?;
+    Command::new(daemon::spawn::sibling("forebay-node")?)
+        .args(["--attended", "--name", node.as_str(), "--dir"])
+        .arg(place.state())
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .current_dir("/")
+        .spawn()
+}
+
+/// To the command that started the allocation; where it is gone this process is about to end.
+fn say(said: &Attended) {
+    let line = serde_json::to_string(said).expect("its keys are strings");
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,114 @@
+//! Which hosts a buffer is to be over, and where they reach each other.
+
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::process::Command;
+
+use model::NodeName;
+use wire::control::AllocatedHost;
+
+use crate::arguments::With;
+use crate::failure::Failure;
+use crate::{env, identity};
+
+/// What reaches the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Slurm's `srun`, in the allocation that we run in.
+    Srun,
+    /// `ssh`, one host after the other.
+    Ssh,
+}
+
+/// The hosts of an allocation.
+#[derive(Debug)]
+pub struct Hosts {
+    /// All of them.
+    pub names: Vec<NodeName>,
+    /// The one that we run on.
+    pub own: NodeName,
+    /// What reaches them.
+    pub by: By,
+}
+
+impl Hosts {
+    /// Those that the options name; `None`: there is no such option.
+    ///
+    /// # Errors
+    /// There is no allocation, or this host is none of it.
+    pub fn of(arguments: &With) -> Result<Option<Hosts>, Failure> {
+        let (names, own, by) = if arguments.on_allocation {
+            let list = env::allocation().ok_or_else(no_allocation)?;
+            (expanded(&list)?, env::slurm_node().unwrap_or_else(identity::host), By::Srun)
+        } else if arguments.hosts.is_empty() {
+            return Ok(None);
+        } else {
+            (arguments.hosts.clone(), identity::host(), By::Ssh)
+        };
+        let own = NodeName::unchecked(own);
+        if !names.contains(&own) {
+            let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+            return Err(Failure::usage(
+                format!(
+                    "this host, {own}, is none of {}, on which the buffer is to be mounted",
+                    among.join(" ")
+                ),
+                "call the command in a batch script, or on the first of them",
+            ));
+        }
+        Ok(Some(Hosts { names, own, by }))
+    }
+
+    /// Each with the address at which the others reach it.
+    ///
+    /// # Errors
+    /// One has none.
+    pub fn addressed(&self) -> Result<Vec<AllocatedHost>, Failure> {
+        let found: Vec<IpAddr> = self.names.iter().map(address).collect::<Result<_, _>>()?;
+        let distant = found.iter().find(|address| !address.is_loopback()).copied();
+        let host = |(name, address): (&NodeName, IpAddr)| {
+            // Many hosts have their own name for themselves alone.
+            let seen = distant.filter(|_| address.is_loopback()).and_then(seen_from);
+            AllocatedHost { name: name.clone(), address: seen.unwrap_or(address) }
+        };
+        Ok(self.names.iter().zip(found).map(host).collect())
+    }
+}
+
+fn no_allocation() -> Failure {
+    Failure::usage(
+        "there is no allocation here: SLURM_JOB_ID and SLURM_JOB_NODELIST are not set by Slurm",
+        "call the command inside `salloc` or `sbatch`, or name the hosts, as --hosts a,b,c",
+    )
+}
+
+/// `n[1-3]` as Slurm reads it.
+fn expanded(list: &str) -> Result<Vec<NodeName>, Failure> {
+    let advice = "check that Slurm's commands are in PATH";
+    let output = Command::new("scontrol").args(["show", "hostnames", list]).output();
+    let output = output.map_err(|error| Failure::unavailable(format!("start scontrol: {error}"), advice))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Failure::unavailable(format!("scontrol show hostnames {list}: {said}"), advice));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(NodeName::unchecked).collect())
+}
+
+fn address(name: &NodeName) -> Result<IpAddr, Failure> {
+    let failed = |why: String| {
+        Failure::unavailable(
+            format!("look up host {name}: {why}"),
+            "give it a name that this host can look up",
+        )
+    };
+    let mut found = (name.as_str(), 0).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    found.next().map(|found| found.ip()).ok_or_else(|| failed("it has no address".into()))
+}
+
+/// This host's own address towards another.
+fn seen_from(other: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if other.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // No packet is sent: the kernel only chooses the way.
+    socket.connect((other, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}

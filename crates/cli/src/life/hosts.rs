@@ -1,0 +1,36 @@
+//! What a life has to do with the hosts that its buffer is mounted on.
+
+use wire::control::{PreRun, SessionStatus};
+
+use super::{Ending, Life};
+use crate::failure::Failure;
+
+impl Life<'_> {
+    /// The machines under the buffer are gone, and it with them.
+    pub async fn abandon(&mut self, failure: Failure) -> Ending {
+        self.end_group().await;
+        Ending::Failed(failure)
+    }
+
+    /// Where it is to be mounted.
+    pub(super) fn mounts(&self) -> PreRun {
+        PreRun { hosts: self.record.hosts.clone(), ..PreRun::default() }
+    }
+
+    /// A buffer over the hosts of an allocation is kept by nobody.
+    pub(super) fn tell_what_is_lost(&mut self) {
+        if self.record.hosts.is_empty() {
+            return;
+        }
+        if let Some(why) = self.told.kept.take() {
+            self.session.output.note(&format!(
+                "forebay: {why}; the buffer ends with this command, and what is in it and not staged out is lost"
+            ));
+        }
+    }
+}
+
+/// How often mounts died.
+pub(super) fn losses(status: Option<&SessionStatus>) -> u32 {
+    status.iter().flat_map(|status| &status.activations).map(|activation| activation.interruptions).sum()
+}

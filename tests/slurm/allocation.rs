@@ -1,0 +1,189 @@
+//! `forebay with --on-allocation` and `--hosts`: a buffer that no administrator knows of, over the nodes of a job.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tests::hosts::plain;
+use tests::processes::{Process, wait_until};
+
+use crate::job::{Job, read};
+use crate::site::{ADA, Site, own};
+
+/// How long nodes may take to leave nothing.
+const CLEARED: Duration = Duration::from_secs(15);
+
+/// A script that runs `command` with a buffer over all nodes of its job, which keep it in the job's folder.
+fn script(pfs: &Path, nodes: u32, options: &str, command: &str) -> String {
+    let folder = pfs.display();
+    format!(
+        "#!/bin/bash\n#SBATCH -N {nodes}\n\
+         forebay with --on-allocation --dir {folder} --capacity 64MiB {options} -- bash -c '{command}'\n"
+    )
+}
+
+/// What is left on any host: processes, mounts, and folders of what was kept in `folder`.
+fn left(site: &Site, folder: &Path) -> String {
+    let mut left = String::new();
+    let inside = plain(folder);
+    for name in ["forebay-control", "forebay-node", "forebay-mount", "forebay-stage"] {
+        site.processes(name, inside).iter().for_each(|process| left += &format!("{process:?}\n"));
+    }
+    attendants(site).iter().for_each(|process| left += &format!("{process:?}\n"));
+    for host in site.names() {
+        let table = fs::read_to_string(format!("/proc/{}/mountinfo", site.first_process(host)));
+        let table = table.expect("the host lives");
+        let mounts = table.lines().filter(|line| line.contains(inside) && line.contains("fuse"));
+        mounts.for_each(|line| left += &format!("{host}: {line}\n"));
+    }
+    let names = fs::read_dir(folder).expect("ours").flatten().map(|entry| entry.file_name());
+    let ours = names.filter(|name| name.to_string_lossy().starts_with("forebay-"));
+    ours.for_each(|name| left += &format!("{}\n", name.display()));
+    left
+}
+
+fn attendants(site: &Site) -> Vec<Process> {
+    site.processes("forebay", "attend")
+}
+
+#[track_caller]
+fn assert_nothing_is_left(site: &Site, folder: &Path) {
+    let mut seen = String::new();
+    let is_clear = wait_until(CLEARED, || {
+        seen = left(site, folder);
+        seen.is_empty()
+    });
+    assert!(is_clear, "{seen}");
+}
+
+/// A job that has its buffer over two nodes and waits.
+fn waiting<'a>(site: &'a Site, pfs: &Path) -> Job<'a> {
+    let command = format!("touch $DW_JOB_STRIPED/x {p}/runs; exec sleep 600", p = pfs.display());
+    let job = site.submit(ADA, pfs, &script(pfs, 2, "", &command));
+    job.wait_until("its command", || pfs.join("runs").exists());
+    assert_eq!(site.processes("forebay-mount", plain(pfs)).len(), 2, "one on each node");
+    job
+}
+
+/// Stages in and out, and every step of the job reads and writes one namespace on each node.
+pub fn on_each_node(site: &Site) {
+    let pfs = site.pfs(ADA, "own");
+    fs::create_dir(pfs.join("given")).expect("ours");
+    fs::write(pfs.join("given/a"), "from the file system\n").expect("ours");
+    own(&pfs, ADA);
+    let step = "cat given/a; hostname >made/$SLURM_PROCID; findmnt -n -o FSTYPE -T .";
+    let command =
+        format!("cd $DW_JOB_STRIPED && mkdir made && srun -n3 bash -c \"{}\"", step.replace('$', "\\$"));
+    let options = format!("--in {p}/given:given --out made:{p}/made", p = pfs.display());
+    let job = site.submit(ADA, &pfs, &script(&pfs, 3, &options, &command));
+    job.wait_success();
+    let output = job.output();
+    assert_eq!(output.matches("from the file system\n").count(), 3, "{output}");
+    assert_eq!(output.matches("fuse.forebay\n").count(), 3, "{output}");
+    let mut hosts: Vec<String> = (0..3).map(|rank| read(&pfs.join(format!("made/{rank}")))).collect();
+    hosts.sort();
+    hosts.dedup();
+    assert_eq!(hosts.len(), 3, "{hosts:?}");
+    assert_nothing_is_left(site, &pfs);
+}
+
+/// The job is cancelled; its command is killed; what starts the nodes is killed; a node's own attendant is.
+pub fn ended_in_any_way(site: &Site) {
+    let cancelled = site.pfs(ADA, "end");
+    let job = waiting(site, &cancelled);
+    job.cancel(&[]);
+    job.wait_end();
+    assert_nothing_is_left(site, &cancelled);
+    for (name, word, signal) in [
+        ("forebay", "--on-allocation", Signal::KILL),
+        ("forebay", "--on-allocation", Signal::TERM),
+        ("srun", "attend", Signal::KILL),
+    ] {
+        let pfs = site.pfs(ADA, "end");
+        let job = waiting(site, &pfs);
+        let victims = site.processes(name, word);
+        assert!(!victims.is_empty(), "{name}");
+        victims.iter().for_each(|victim| victim.signal(signal));
+        assert_nothing_is_left(site, &pfs);
+        job.cancel(&[]);
+        job.wait_end();
+    }
+}
+
+/// A node that is killed is started again on its host, and the job goes on.
+pub fn killed_node(site: &Site) {
+    let pfs = site.pfs(ADA, "kill");
+    let command = format!(
+        "echo before >$DW_JOB_STRIPED/x; touch {p}/runs; until [ -e {p}/go ]; do sleep 0.1; done; \
+         echo after >>$DW_JOB_STRIPED/x; cat $DW_JOB_STRIPED/x",
+        p = pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script(&pfs, 2, "", &command));
+    job.wait_until("its command", || pfs.join("runs").exists());
+    for node in site.processes("forebay-node", plain(&pfs)) {
+        node.kill();
+    }
+    fs::write(pfs.join("go"), "").expect("ours");
+    job.wait_success();
+    assert!(job.output().starts_with("before\nafter\n"), "{}", job.output());
+    assert_nothing_is_left(site, &pfs);
+}
+
+/// `/mnt` is each host's own, and of two nodes only one has the folder.
+pub fn node_without_room(site: &Site) {
+    let pfs = site.pfs(ADA, "room");
+    let place = |host: &str| site.seen_from(host, Path::new("/mnt/flash"));
+    fs::create_dir_all(place("n1")).expect("we are root");
+    own(&place("n1"), ADA);
+    let text =
+        script(&pfs, 2, "", "touch ran").replace(&format!("--dir {}", pfs.display()), "--dir /mnt/flash");
+    let job =
+        site.try_submit(ADA, &pfs, &text, &["--nodelist=n1,n2"]).unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!(job.wait_end(), "FAILED");
+    let output = job.output();
+    assert!(output.contains("forebay: node n2: make the folder /mnt/flash/forebay-"), "{output}");
+    assert!(output.contains("No such file or directory"), "{output}");
+    assert!(!pfs.join("ran").exists());
+    let names = fs::read_dir(place("n1")).expect("ours").flatten().count();
+    assert_eq!(names, 0, "something is left on n1");
+    assert_nothing_is_left(site, &pfs);
+    fs::remove_dir(place("n1")).expect("it is empty");
+}
+
+/// Neither the API of a node nor its data path does anything for who has no key, and no key is shown to anybody.
+pub fn strangers(site: &Site) {
+    let pfs = site.pfs(ADA, "key");
+    let job = waiting(site, &pfs);
+    let folders = fs::read_dir(&pfs).expect("ours").flatten().map(|entry| entry.path());
+    let nodes: Vec<PathBuf> = folders.filter(|path| path.join("api.port").exists()).collect();
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    for node in &nodes {
+        let host = node.extension().expect("it ends with the node's name").to_string_lossy().into_owned();
+        let url = format!("http://{host}:{}/v1/health", read(&node.join("api.port")).trim());
+        for user in ["head/ada", "head/grace", "head"] {
+            let answer = site.on(user, &["curl", "-s", "-w", "%{http_code}", &url]);
+            assert!(
+                answer.stdout.contains("not_authenticated"),
+                "{user}: {}{}",
+                answer.stdout,
+                answer.stderr
+            );
+        }
+        let seen = site.on("head/grace", &["ls", plain(node)]);
+        assert!(seen.stderr.contains("Permission denied"), "{}{}", seen.stdout, seen.stderr);
+    }
+    let specification = fs::read_dir(nodes[0].join("fragments")).expect("it has one").flatten().next();
+    assert!(specification.is_some(), "the buffer has a part on each node");
+    let all = ["forebay", "forebay-control", "forebay-node", "forebay-mount", "srun"];
+    for process in all.iter().flat_map(|name| site.processes(name, "")) {
+        let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        let text = process.arguments.join("\0") + &String::from_utf8_lossy(&environment);
+        let is_key = |word: &str| word.len() >= 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let keys = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| is_key(word)).count();
+        assert_eq!(keys, 0, "{text}");
+    }
+    job.cancel(&[]);
+    job.wait_end();
+    assert_nothing_is_left(site, &pfs);
+}
