@@ -72,9 +72,9 @@ pub fn on_each_node(site: &Site) {
     fs::create_dir(pfs.join("given")).expect("ours");
     fs::write(pfs.join("given/a"), "from the file system\n").expect("ours");
     own(&pfs, ADA);
-    let step = "cat given/a; hostname >made/$SLURM_PROCID; findmnt -n -o FSTYPE -T .";
+    let step = "cd $DW_JOB_STRIPED; cat given/a; hostname >made/$SLURM_PROCID; findmnt -n -o FSTYPE -T .";
     let command =
-        format!("cd $DW_JOB_STRIPED && mkdir made && srun -n3 bash -c \"{}\"", step.replace('$', "\\$"));
+        format!("mkdir ${{DW_JOB_STRIPED}}made && srun -n3 bash -c \"{}\"", step.replace('$', "\\$"));
     let options = format!("--in {p}/given:given --out made:{p}/made", p = pfs.display());
     let job = site.submit(ADA, &pfs, &script(&pfs, 3, &options, &command));
     job.wait_success();

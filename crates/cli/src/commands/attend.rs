@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use daemon::logging::last_words;
 use model::NodeName;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use wire::control::{Allocation, Attended};
@@ -38,6 +39,7 @@ pub async fn run(host: Option<NodeName>) -> Result<u8, Failure> {
         .map_err(|e| unavailable("read the allocation on standard input", e.to_string()))?;
     let named = host.or_else(|| env::slurm_node().map(NodeName::unchecked));
     let node = named.ok_or_else(|| unavailable("find the name of this host", "nobody says it".into()))?;
+    use_all_processors();
     let place = Place::of(&allocation, &node);
     let attended = match place.make() {
         Ok(()) => {
@@ -53,6 +55,14 @@ pub async fn run(host: Option<NodeName>) -> Result<u8, Failure> {
     let Err(why) = attended else { return Ok(ExitCode::Success.number()) };
     say(&Attended::Failed { node, why });
     Ok(ExitCode::Unavailable.number())
+}
+
+/// Slurm may have bound the one task of its step to one processor. The job has others, and the kernel gives no more.
+fn use_all_processors() {
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|processor| all.set(processor));
+    // With fewer it is slower, and no worse.
+    let _ = sched_setaffinity(None, &all);
 }
 
 /// Keeps the node running; the result is why it cannot.

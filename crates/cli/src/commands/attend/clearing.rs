@@ -25,6 +25,8 @@ const ROUNDS: u32 = 20;
 pub struct Place {
     state: PathBuf,
     mounts: PathBuf,
+    /// In the environment of what the command has started here.
+    mark: String,
     /// What keeps it running.
     node: RefCell<Option<ChildStdin>>,
 }
@@ -35,6 +37,7 @@ impl Place {
         Place {
             state: allocation.node_folder(name),
             mounts: allocation.folder.clone(),
+            mark: format!("FOREBAY_DIR={}", allocation.control_folder().display()),
             node: RefCell::default(),
         }
     }
@@ -73,12 +76,12 @@ impl Place {
     pub async fn clear(&self, patience: Duration) {
         drop(self.node.take());
         let begin = Instant::now();
-        while processes(&self.state).any(|process| process.is_node) && begin.elapsed() < patience {
+        while self.processes().any(|process| process.is_node) && begin.elapsed() < patience {
             tokio::time::sleep(LOOK).await;
         }
         for _ in 0..ROUNDS {
             self.mounted().iter().for_each(|place| unmount(place));
-            let left: Vec<Process> = processes(&self.state).collect();
+            let left: Vec<Process> = self.processes().collect();
             for process in &left {
                 // It may have ended meanwhile.
                 let _ = kill_process(process.id, Signal::KILL);
@@ -91,6 +94,22 @@ impl Place {
         // A folder that another host uses, too, is the last one's to remove.
         let _ = fs::remove_dir_all(&self.state);
         remove_empty(&self.mounts, 2);
+    }
+
+    /// Those of this user that were started for the node's folder, or by the command, whose mount is gone.
+    fn processes(&self) -> impl Iterator<Item = Process> + use<'_> {
+        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+        numbers.filter_map(|entry| {
+            let id = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            let parts = |name| fs::read(entry.path().join(name)).ok();
+            let (line, environment) = (parts("cmdline")?, parts("environ")?);
+            let words: Vec<&str> = line.split(|byte| *byte == 0).flat_map(std::str::from_utf8).collect();
+            let is_marked = environment.split(|byte| *byte == 0).any(|word| word == self.mark.as_bytes());
+            let is_ours =
+                is_marked || words.iter().skip(1).any(|word| Path::new(word).starts_with(&self.state));
+            let is_node = words.first()?.ends_with("forebay-node");
+            (is_ours && is_own(&entry.path())).then_some(Process { id, is_node })
+        })
     }
 
     fn mounted(&self) -> Vec<PathBuf> {
@@ -133,18 +152,4 @@ fn remove_empty(folder: &Path, levels: u32) {
 struct Process {
     id: Pid,
     is_node: bool,
-}
-
-/// Those of this user that were started for what is below `folder`.
-fn processes(folder: &Path) -> impl Iterator<Item = Process> + use<'_> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    numbers.filter_map(move |entry| {
-        let id = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let mut words =
-            line.split(|byte| *byte == 0).map(|word| Path::new(std::str::from_utf8(word).unwrap_or("")));
-        let program = words.next()?;
-        let is_ours = words.any(|word| word.starts_with(folder)) && is_own(&entry.path());
-        is_ours.then(|| Process { id, is_node: program.ends_with("forebay-node") })
-    })
 }

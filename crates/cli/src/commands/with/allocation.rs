@@ -3,7 +3,7 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use wire::control::{Allocation, Registered, Status};
@@ -93,8 +93,8 @@ fn allocation(hosts: &Hosts, dir: Option<PathBuf>) -> Result<Allocation, Failure
     let failed = |e: std::io::Error| Failure::unavailable(format!("draw a key: {e}"), "repeat the command");
     let (key, name) = (Key::draw().map_err(failed)?, Key::draw().map_err(failed)?);
     let parent = dir.unwrap_or_else(env::temporary_folder);
-    let parent = std::path::absolute(&parent).map_err(|e| Failure::local("find", &parent, &e))?;
+    let parent = parent.canonicalize().map_err(|e| Failure::local("find", &parent, &e))?;
     // Unlike the key this is seen by everybody: it only keeps two commands, and two users, out of each other's way.
     let name = format!("forebay-{}-{}", identity::owner().uid, &String::from(name)[..12]);
-    Ok(Allocation { key, folder: Path::new(&parent).join(name), hosts: hosts.addressed()? })
+    Ok(Allocation { key, folder: parent.join(name), hosts: hosts.addressed()? })
 }

@@ -151,7 +151,7 @@ fn commands(hosts: &Hosts) -> Result<Vec<(String, Command)>, Failure> {
             "--ntasks-per-node=1",
             "--nodelist",
         ]);
-        command.arg(names.join(",")).args(["--cpu-bind=none", "--mpi=none", "--export=ALL", "--chdir=/"]);
+        command.arg(names.join(",")).args(["--mpi=none", "--export=ALL", "--chdir=/"]);
         command.args(["--kill-on-bad-exit=1", "--input=all", "--job-name=forebay", "--quiet"]);
         command.arg(&own).arg("attend");
         return Ok(vec![(names.join(" "), command)]);
