@@ -22,7 +22,6 @@ use crate::process::{Group, TERMINATION};
 use crate::run_record::{Job, Records, RunLock, RunRecord};
 use crate::session::{Session, Staged};
 use crate::{identity, job, retries};
-use hosts::losses;
 
 /// A mount that died is noticed by its node, and by control, within this time: both look twice a second.
 const MOUNT_NEWS: Duration = Duration::from_millis(1_200);
@@ -193,7 +192,7 @@ impl<'a> Life<'a> {
 
     /// Runs the script; `None` where it ended by itself and its work is to be staged out.
     async fn run_job(&mut self) -> Result<Option<Ending>, Failure> {
-        let losses_before = losses(self.told.status.as_ref());
+        let losses_before = hosts::losses(self.told.status.as_ref());
         let begin = Instant::now();
         let mut child = self.start_job().await?;
         let interrupts = self.session.interrupts;
@@ -218,7 +217,7 @@ impl<'a> Life<'a> {
             self.told.kept = Some("the process of the buffer's mount died while the job ran".into());
             return Ok(Some(Ending::MountLost));
         }
-        let lost = losses(Some(&self.session.status().await?)).saturating_sub(losses_before);
+        let lost = hosts::losses(Some(&self.session.status().await?)).saturating_sub(losses_before);
         if lost > 0 {
             self.session.output.note(&format!(
                 "forebay: warning: the buffer's mount was lost and made anew {lost} time(s) while the job ran; files that \
@@ -429,7 +428,7 @@ impl<'a> Life<'a> {
         tokio::time::sleep(MOUNT_NEWS).await;
         let status = self.session.status().await?;
         let mounted = status.activations.iter().all(|activation| activation.mounted);
-        Ok(!mounted || losses(Some(&status)) > losses_before)
+        Ok(!mounted || hosts::losses(Some(&status)) > losses_before)
     }
 
     async fn remember(&mut self) -> Result<SessionStatus, Failure> {

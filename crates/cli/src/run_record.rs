@@ -1,8 +1,7 @@
 //! What `forebay run` writes down about the script that it runs, `DIR/run/TOKEN.json`, so that a later `forebay` knows
 //! what an interrupted one was doing; and the lock, `DIR/run/TOKEN.lock`, that says whether one is still at it.
 //!
-//! Both need a little of a disk that the job may fill to the last block: `DIR/run/room` keeps that for them. So how a
-//! job ended is written down all the same, and its buffer can be unmounted and removed.
+//! Both need a little of a disk that the job may fill: `DIR/run/room` keeps that, for its end to be noted.
 //!
 //! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that
 //! cannot be read or understood is an error, never "there is none".
@@ -75,8 +74,7 @@ pub struct RunRecord {
     pub schema: u32,
     /// The session.
     pub token: Token,
-    /// When control registered the session, as it said when that was set up; `None`: it was not yet, or an older
-    /// release noted nothing. See [`RunRecord::is_of`].
+    /// When control registered the session; `None`: not yet, or by an older release. See [`RunRecord::is_of`].
     #[serde(default)]
     pub session_created_unix: Option<u64>,
     /// The `forebay run` that wrote this last.

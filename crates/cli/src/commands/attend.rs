@@ -1,5 +1,5 @@
-//! `forebay attend`: on each host of an allocation it starts the node, starts it again where it dies, and leaves nothing
-//! when its standard input ends or a signal comes.
+//! `forebay attend`: on each host of an allocation it starts the node, starts it again where it dies, and leaves
+//! nothing when its standard input ends or a signal comes.
 //!
 //! **Invariant:** nothing of the node outlives this process unless it is killed with SIGKILL.
 

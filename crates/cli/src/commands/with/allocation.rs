@@ -1,5 +1,5 @@
-//! A buffer over the hosts of an allocation, for as long as one command runs: control beside that command, and a node on
-//! each host. They know each other by a key that is drawn here, and reaches them through their standard input alone.
+//! A buffer over the hosts of an allocation, for as long as one command runs: control beside that command, and a node
+//! on each host. They know each other by a key that is drawn here, and reaches them through their standard input alone.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
