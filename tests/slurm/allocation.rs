@@ -88,18 +88,16 @@ pub fn on_each_node(site: &Site) {
     assert_nothing_is_left(site, &pfs);
 }
 
-/// The job is cancelled; its command is killed; what starts the nodes is killed; a node's own attendant is.
+/// The job is cancelled; the command that has the buffer is killed, or asked to end.
 pub fn ended_in_any_way(site: &Site) {
     let cancelled = site.pfs(ADA, "end");
     let job = waiting(site, &cancelled);
     job.cancel(&[]);
     job.wait_end();
     assert_nothing_is_left(site, &cancelled);
-    for (name, word, signal) in [
-        ("forebay", "--on-allocation", Signal::KILL),
-        ("forebay", "--on-allocation", Signal::TERM),
-        ("srun", "attend", Signal::KILL),
-    ] {
+    for (name, word, signal) in
+        [("forebay", "--on-allocation", Signal::KILL), ("forebay", "--on-allocation", Signal::TERM)]
+    {
         let pfs = site.pfs(ADA, "end");
         let job = waiting(site, &pfs);
         let victims = site.processes(name, word);
