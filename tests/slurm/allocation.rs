@@ -1,4 +1,4 @@
-//! `forebay with --on-allocation` and `--hosts`: a buffer that no administrator knows of, over the nodes of a job.
+//! `forebay with --on-allocation`: a buffer that no administrator knows of, over the nodes of a job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,24 +88,34 @@ pub fn on_each_node(site: &Site) {
     assert_nothing_is_left(site, &pfs);
 }
 
-/// The job is cancelled; the command that has the buffer is killed, or asked to end.
+/// The job is cancelled; the command that has the buffer is killed, or asked to end; what it has on the nodes is killed.
 pub fn ended_in_any_way(site: &Site) {
     let cancelled = site.pfs(ADA, "end");
     let job = waiting(site, &cancelled);
     job.cancel(&[]);
     job.wait_end();
     assert_nothing_is_left(site, &cancelled);
-    for (name, word, signal) in
-        [("forebay", "--on-allocation", Signal::KILL), ("forebay", "--on-allocation", Signal::TERM)]
-    {
+    let begin = |name, word, signal| {
         let pfs = site.pfs(ADA, "end");
         let job = waiting(site, &pfs);
         let victims = site.processes(name, word);
         assert!(!victims.is_empty(), "{name}");
         victims.iter().for_each(|victim| victim.signal(signal));
         assert_nothing_is_left(site, &pfs);
+        job
+    };
+    for signal in [Signal::KILL, Signal::TERM] {
+        let job = begin("forebay", "--on-allocation", signal);
         job.cancel(&[]);
         job.wait_end();
+    }
+    for (name, how) in [("srun", "ended (signal: 9 (SIGKILL))"), ("forebay", "ended (exit status: 137)")] {
+        let job = begin(name, "attend", Signal::KILL);
+        assert_eq!(job.wait_end(), "FAILED", "{name}");
+        let output = job.output();
+        for told in [how, "what was in the buffer and not staged out is lost", "taking away what is left on n"] {
+            assert!(output.contains(told), "{name}: {told}: {output}");
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
-use model::{NodeName, Token};
+use model::Token;
 use wire::control::VolumeKind;
 
 pub use self::buffer::Buffer;
@@ -90,8 +90,9 @@ pub enum Command {
     /// What `with --on-allocation` starts on each host
     #[command(hide = true)]
     Attend {
-        /// The host, where the launcher does not say it
-        host: Option<NodeName>,
+        /// Only take away what one that was killed has left
+        #[arg(long)]
+        clear: bool,
     },
     /// What an MPI launcher starts for each rank
     #[command(hide = true, disable_help_flag = true)]

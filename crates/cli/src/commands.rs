@@ -226,7 +226,7 @@ async fn run_async(
     match command {
         Command::Run(arguments) => run::run(*arguments, output, dir).await,
         Command::With(arguments) => with::run(*arguments, output, dir).await,
-        Command::Attend { host } => attend::run(host).await,
+        Command::Attend { clear } => attend::run(clear).await,
         Command::Check(arguments) => check::run(&arguments, cluster, output, dir).await,
         Command::Status(arguments) => status::run(&arguments, output, dir).await,
         Command::Rm(arguments) => rm::run(&arguments, output, dir).await,

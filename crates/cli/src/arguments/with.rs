@@ -1,7 +1,6 @@
 //! `forebay with` as typed.
 
 use clap::Args;
-use model::NodeName;
 
 use super::run::{Job, Run};
 
@@ -13,11 +12,8 @@ pub struct With {
     pub job: Job,
     /// Keep the buffer on the nodes of the allocation of Slurm (`salloc`, `sbatch`) that this runs in, mounted on each,
     /// as long as the command runs
-    #[arg(long, conflicts_with_all = ["hosts", "keep", "volume"])]
+    #[arg(long, conflicts_with_all = ["keep", "volume"])]
     pub on_allocation: bool,
-    /// The same on these hosts, which `ssh` reaches; this one must be among them
-    #[arg(long, value_name = "HOST,…", value_delimiter = ',', conflicts_with_all = ["keep", "volume"])]
-    pub hosts: Vec<NodeName>,
     /// The command and its arguments; it finds the buffer in $DW_JOB_STRIPED
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -1,7 +1,9 @@
-//! `forebay attend`: on each host of an allocation it starts the node, starts it again where it dies, and leaves
-//! nothing when its standard input ends or a signal comes.
+//! `forebay attend`: on each host of an allocation it starts the node, starts it again where it dies, and takes all of
+//! it away when its standard input ends or a signal comes. With `--clear` it does only the last: for one that was
+//! killed with SIGKILL, as Slurm does to the tasks of an `srun` that is killed.
 //!
-//! **Invariant:** nothing of the node outlives this process unless it is killed with SIGKILL.
+//! **Invariant:** it says that it ends, and what it could not take away, when it has tried; who does not hear that of a
+//! host has it cleared.
 
 mod clearing;
 
@@ -28,33 +30,31 @@ const END: Duration = Duration::from_secs(3);
 /// Before a node that died is started again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Attends the node of this host; the result is the process's exit status.
+/// Attends the node of this host, or only clears it; the result is the process's exit status. Slurm ends the tasks on
+/// all hosts at once when one fails, so that they could not clean up: what is said here is no failure.
 ///
 /// # Errors
 /// It is not told for which allocation.
-pub async fn run(host: Option<NodeName>) -> Result<u8, Failure> {
+pub async fn run(clear: bool) -> Result<u8, Failure> {
     let unavailable = |what: &str, why: String| Failure::unavailable(format!("{what}: {why}"), "report this");
     let interrupts = Interrupts::listen().map_err(|e| unavailable("listen for signals", e.to_string()))?;
     let (allocation, ended) = daemon::attended::told::<Allocation>()
         .map_err(|e| unavailable("read the allocation on standard input", e.to_string()))?;
-    let named = host.or_else(|| env::slurm_node().map(NodeName::unchecked));
-    let node = named.ok_or_else(|| unavailable("find the name of this host", "nobody says it".into()))?;
+    let node = env::slurm_node().map(NodeName::unchecked).ok_or_else(|| {
+        unavailable("find the name of this host", "SLURMD_NODENAME is not set".into())
+    })?;
     use_all_processors();
     let place = Place::of(&allocation, &node);
-    let attended = match place.make() {
-        Ok(()) => {
-            tokio::select! {
-                why = attend(&allocation, &node, &place) => Err(why),
-                () = ended => Ok(()),
-                () = interrupts.reached(1) => Ok(()),
-            }
+    if !clear {
+        tokio::select! {
+            why = attend(&allocation, &node, &place) => say(&Attended::Failed { node: node.clone(), why }),
+            () = ended => {},
+            () = interrupts.reached(1) => {},
         }
-        Err(why) => Err(why),
-    };
-    place.clear(END).await;
-    let Err(why) = attended else { return Ok(ExitCode::Success.number()) };
-    say(&Attended::Failed { node, why });
-    Ok(ExitCode::Unavailable.number())
+    }
+    let left = place.clear(END).await.err();
+    say(&Attended::Cleared { node, left });
+    Ok(ExitCode::Success.number())
 }
 
 /// Slurm may have bound the one task of its step to one processor. The job has others, and the kernel gives no more.
@@ -67,6 +67,9 @@ fn use_all_processors() {
 
 /// Keeps the node running; the result is why it cannot.
 async fn attend(allocation: &Allocation, node: &NodeName, place: &Place) -> String {
+    if let Err(why) = place.make() {
+        return why;
+    }
     loop {
         match live(allocation, node, place).await {
             Ok(true) => tokio::time::sleep(PAUSE).await,

@@ -3,6 +3,7 @@
 mod allocation;
 mod hosts;
 mod launcher;
+mod step;
 
 use std::path::{Path, PathBuf};
 

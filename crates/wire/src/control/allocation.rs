@@ -43,6 +43,13 @@ pub enum Attended {
         /// Why.
         why: String,
     },
+    /// Its attendant ends.
+    Cleared {
+        /// Which.
+        node: NodeName,
+        /// What it could not take away.
+        left: Option<String>,
+    },
 }
 
 impl Allocation {

@@ -73,7 +73,10 @@ impl Place {
     }
 
     /// Ends the node, within `patience`, and takes all of it away.
-    pub async fn clear(&self, patience: Duration) {
+    ///
+    /// # Errors
+    /// What is left, in words.
+    pub async fn clear(&self, patience: Duration) -> Result<(), String> {
         drop(self.node.take());
         let begin = Instant::now();
         while self.processes().any(|process| process.is_node) && begin.elapsed() < patience {
@@ -91,9 +94,21 @@ impl Place {
             }
             tokio::time::sleep(LOOK).await;
         }
+        let removed = fs::remove_dir_all(&self.state);
         // A folder that another host uses, too, is the last one's to remove.
-        let _ = fs::remove_dir_all(&self.state);
         remove_empty(&self.mounts, 2);
+        if let Some(place) = self.mounted().first() {
+            return Err(format!("{} is mounted still", place.display()));
+        }
+        if let Some(process) = self.processes().next() {
+            return Err(format!("process {} has not ended", process.id.as_raw_nonzero()));
+        }
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("remove {}: {error}", self.state.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Those of this user that were started for the node's folder, or by the command, whose mount is gone.

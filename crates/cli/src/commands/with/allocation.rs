@@ -40,12 +40,12 @@ pub async fn run(
     DirBuilder::new().mode(0o700).create(&folder).map_err(|e| Failure::local("make", &folder, &e))?;
     let line = serde_json::to_string(&allocation).expect("its keys are strings");
     let mut context = Context::open(output, Some(folder))?;
-    context.service = context.service.attended(line.clone());
-    let submission = Submission { hosts: hosts.names.clone(), ..submission };
-    let ended = match Launcher::start(&hosts, &line, output).await {
+    context.service = context.service.attended(line);
+    let submission = Submission { hosts: hosts.names, ..submission };
+    let ended = match Launcher::start(&allocation, output).await {
         Ok(mut launcher) => {
-            let ended = during(&context, arguments, &submission, &hosts, &mut launcher).await;
-            launcher.end(output).await;
+            let ended = during(&context, arguments, &submission, &mut launcher).await;
+            launcher.end().await;
             ended
         }
         Err(failure) => Err(failure),
@@ -59,11 +59,10 @@ async fn during(
     context: &Context,
     arguments: &Run,
     submission: &Submission,
-    hosts: &Hosts,
     launcher: &mut Launcher,
 ) -> Result<u8, Failure> {
     tokio::select! {
-        ready = ready(context, hosts, launcher) => ready?,
+        ready = ready(context, launcher) => ready?,
         () = context.interrupts.reached(1) => return Err(Failure::Refused {
             exit: ExitCode::Cancelled,
             message: "interrupted before the nodes were ready".into(),
@@ -77,8 +76,8 @@ async fn during(
 }
 
 /// Starts control, and waits until it has heard every node.
-async fn ready(context: &Context, hosts: &Hosts, launcher: &mut Launcher) -> Result<(), Failure> {
-    let (nodes, up) = tokio::join!(launcher.ready(hosts), context.service.ensure_up());
+async fn ready(context: &Context, launcher: &mut Launcher) -> Result<(), Failure> {
+    let (nodes, up) = tokio::join!(launcher.ready(), context.service.ensure_up());
     up?;
     for node in nodes? {
         let _: Registered = context.service.post("/v1/nodes", &node).await?;

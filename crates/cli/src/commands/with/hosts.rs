@@ -10,41 +10,24 @@ use crate::arguments::With;
 use crate::failure::Failure;
 use crate::{env, identity};
 
-/// What reaches the hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Slurm's `srun`, in the allocation that we run in.
-    Srun,
-    /// `ssh`, one host after the other.
-    Ssh,
-}
-
 /// The hosts of an allocation.
 #[derive(Debug)]
 pub struct Hosts {
     /// All of them.
     pub names: Vec<NodeName>,
-    /// The one that we run on.
-    pub own: NodeName,
-    /// What reaches them.
-    pub by: By,
 }
 
 impl Hosts {
-    /// Those that the options name; `None`: there is no such option.
+    /// Those of the allocation of Slurm that we run in; `None`: nobody asks for it.
     ///
     /// # Errors
     /// There is no allocation, or this host is none of it.
     pub fn of(arguments: &With) -> Result<Option<Hosts>, Failure> {
-        let (names, own, by) = if arguments.on_allocation {
-            let list = env::allocation().ok_or_else(no_allocation)?;
-            (expanded(&list)?, env::slurm_node().unwrap_or_else(identity::host), By::Srun)
-        } else if arguments.hosts.is_empty() {
+        if !arguments.on_allocation {
             return Ok(None);
-        } else {
-            (arguments.hosts.clone(), identity::host(), By::Ssh)
-        };
-        let own = NodeName::unchecked(own);
+        }
+        let names = expanded(&env::allocation().ok_or_else(no_allocation)?)?;
+        let own = NodeName::unchecked(env::slurm_node().unwrap_or_else(identity::host));
         if !names.contains(&own) {
             let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
             return Err(Failure::usage(
@@ -55,7 +38,7 @@ impl Hosts {
                 "call the command in a batch script, or on the first of them",
             ));
         }
-        Ok(Some(Hosts { names, own, by }))
+        Ok(Some(Hosts { names }))
     }
 
     /// Each with the address at which the others reach it.
@@ -77,7 +60,7 @@ impl Hosts {
 fn no_allocation() -> Failure {
     Failure::usage(
         "there is no allocation here: SLURM_JOB_ID and SLURM_JOB_NODELIST are not set by Slurm",
-        "call the command inside `salloc` or `sbatch`, or name the hosts, as --hosts a,b,c",
+        "call the command inside `salloc` or `sbatch`",
     )
 }
 

@@ -1,19 +1,18 @@
-//! The processes that attend the nodes, one on each host, and what starts them there. They end when the standard input
-//! that they are given here ends: also when this process is killed.
+//! The processes that attend the nodes, one on each host, and what is done where they could not clean up. They end when
+//! the standard input that they are given through their `srun` ends: also when this process is killed.
+//!
+//! **Invariant:** a host is cleared again, by an `srun` of its own, unless its attendant said that it has tried.
 
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use model::NodeName;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::mpsc;
-use wire::control::{Attended, RegisterNode};
+use tokio::time::{Instant, timeout_at};
+use wire::control::{Allocation, Attended, RegisterNode};
 
-use super::hosts::{By, Hosts};
+use super::step::{News, Step};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::render;
 
 /// How long hosts may take to begin.
 const READY: Duration = Duration::from_secs(60);
@@ -23,64 +22,55 @@ const END: Duration = Duration::from_secs(15);
 
 /// All of them.
 pub struct Launcher {
-    inputs: Vec<ChildStdin>,
-    news: mpsc::UnboundedReceiver<News>,
-    /// How many processes of ours have not ended.
-    living: usize,
-}
-
-enum News {
-    Said(Attended),
-    /// What was started for these hosts has ended.
-    Ended(String),
+    step: Step,
+    /// What every host is told.
+    line: String,
+    folder: PathBuf,
+    /// The hosts, where something may be left, and why.
+    left: Vec<(NodeName, String)>,
+    has_ended: bool,
+    output: Output,
 }
 
 impl Launcher {
-    /// Starts them, and tells each `line`.
+    /// Starts them.
     ///
     /// # Errors
     /// What starts them is not there.
-    pub async fn start(hosts: &Hosts, line: &str, output: &Output) -> Result<Launcher, Failure> {
-        let (tell, news) = mpsc::unbounded_channel();
-        let mut launcher = Launcher { inputs: Vec::new(), news, living: 0 };
-        for (whose, mut command) in commands(hosts)? {
-            let failed = |what: &str, error: std::io::Error| {
-                Failure::unavailable(
-                    format!("{what} for {whose}: {error}"),
-                    "check that it is installed here",
-                )
-            };
-            let program = command.as_std().get_program().to_string_lossy().into_owned();
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).current_dir("/");
-            let mut child = command.spawn().map_err(|error| failed(&format!("start {program}"), error))?;
-            let mut input = child.stdin.take().expect("it is piped");
-            // Of one that has ended already its end says more.
-            let _ = input.write_all(format!("{line}\n").as_bytes()).await;
-            launcher.inputs.push(input);
-            launcher.living += 1;
-            tokio::spawn(listen(child, format!("{program} for {whose}"), tell.clone(), output.clone()));
-        }
-        Ok(launcher)
+    pub async fn start(allocation: &Allocation, output: &Output) -> Result<Launcher, Failure> {
+        let line = serde_json::to_string(allocation).expect("its keys are strings");
+        let hosts: Vec<NodeName> = allocation.hosts.iter().map(|host| host.name.clone()).collect();
+        let step = Step::start(&hosts, &[], &line, output).await?;
+        let unheard = |name| (name, "nothing was heard from there at the end".to_owned());
+        let left = hosts.into_iter().map(unheard).collect();
+        let folder = allocation.folder.clone();
+        Ok(Launcher { step, line, folder, left, has_ended: false, output: output.clone() })
     }
 
-    /// Waits until every node of `hosts` serves.
+    /// Waits until every node serves.
     ///
     /// # Errors
     /// One does not; it is named.
-    pub async fn ready(&mut self, hosts: &Hosts) -> Result<Vec<RegisterNode>, Failure> {
+    pub async fn ready(&mut self) -> Result<Vec<RegisterNode>, Failure> {
         let mut nodes: Vec<RegisterNode> = Vec::new();
-        let deadline = tokio::time::Instant::now() + READY;
-        while nodes.len() < hosts.names.len() {
-            match tokio::time::timeout_at(deadline, self.news.recv()).await {
-                Ok(Some(News::Said(Attended::Ready(node)))) => nodes.push(node),
-                Ok(Some(news)) => return Err(self.failure(news)),
-                Ok(None) | Err(_) => {
+        let deadline = Instant::now() + READY;
+        while nodes.len() < self.left.len() {
+            match timeout_at(deadline, self.step.news()).await {
+                Ok(News::Said(Attended::Ready(node))) => {
+                    // One that died meanwhile was started again.
+                    nodes.retain(|other| other.name != node.name);
+                    nodes.push(node);
+                }
+                Ok(news) => {
+                    let message = self.end_of(news);
+                    let advice = "correct that, or take other hosts, then repeat the command";
+                    return Err(Failure::unavailable(message, advice));
+                }
+                Err(_) => {
                     let is_silent = |name: &&NodeName| nodes.iter().all(|node| node.name != **name);
-                    let silent: Vec<&str> =
-                        hosts.names.iter().filter(is_silent).map(NodeName::as_str).collect();
-                    let message =
-                        format!("nothing was heard of {} for {} s", silent.join(" "), READY.as_secs());
-                    return Err(Failure::unavailable(message, "look whether programs can be started there"));
+                    let silent = names(self.left.iter().map(|(name, _)| name).filter(is_silent));
+                    let message = format!("nothing was heard of {silent} for {} s", READY.as_secs());
+                    return Err(Failure::unavailable(message, "look whether `srun` starts programs there"));
                 }
             }
         }
@@ -90,99 +80,70 @@ impl Launcher {
     /// Completes when one of them does not serve any more.
     pub async fn lost(&mut self) -> Failure {
         loop {
-            match self.news.recv().await {
+            match self.step.news().await {
                 // It was started again, where it was.
-                Some(News::Said(Attended::Ready(_))) => {}
-                Some(news) => return self.failure(news),
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    /// Ends all, and waits until nothing of them is left.
-    pub async fn end(mut self, output: &Output) {
-        self.inputs.clear();
-        let deadline = tokio::time::Instant::now() + END;
-        while self.living > 0 {
-            match tokio::time::timeout_at(deadline, self.news.recv()).await {
-                Ok(Some(News::Ended(_))) => self.living -= 1,
-                Ok(Some(News::Said(_))) => {}
-                Ok(None) | Err(_) => {
-                    output.note("forebay: not every host has said that nothing is left there");
-                    return;
+                News::Said(Attended::Ready(_)) => {}
+                news => {
+                    let advice = "what was in the buffer and not staged out is lost; repeat the command";
+                    return Failure::unavailable(self.end_of(news), advice);
                 }
             }
         }
     }
 
-    fn failure(&mut self, news: News) -> Failure {
+    /// Ends all, and waits until nothing of them is left.
+    pub async fn end(mut self) {
+        self.step.end();
+        self.hear_to_the_end().await;
+        if self.has_ended && !self.left.is_empty() {
+            let hosts: Vec<NodeName> = self.left.iter().map(|(name, _)| name.clone()).collect();
+            self.output.note(&format!("forebay: taking away what is left on {}", names(&hosts)));
+            match Step::start(&hosts, &["--clear"], &self.line, &self.output).await {
+                Ok(step) => self.step = step,
+                Err(failure) => return self.output.note(&failure.shown()),
+            }
+            self.has_ended = false;
+            self.hear_to_the_end().await;
+        }
+        for (host, why) in &self.left {
+            self.output.note(&format!(
+                "forebay: on host {host} something is left: {why}; `fusermount3 -u -z` what is mounted below {folder}, \
+                 then `rm -r {folder}*` there",
+                folder = self.folder.display()
+            ));
+        }
+    }
+
+    async fn hear_to_the_end(&mut self) {
+        let deadline = Instant::now() + END;
+        while !self.has_ended {
+            match timeout_at(deadline, self.step.news()).await {
+                Ok(news) => drop(self.end_of(news)),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Notes what it means, and says it.
+    fn end_of(&mut self, news: News) -> String {
         match news {
-            News::Said(Attended::Failed { node, why }) => Failure::unavailable(
-                format!("node {node}: {why}"),
-                "correct that, or take another host, then repeat the command",
-            ),
-            News::Said(Attended::Ready(node)) => {
-                Failure::unavailable(format!("node {} came twice", node.name), "name each host once")
+            News::Said(Attended::Failed { node, why }) => format!("node {node}: {why}"),
+            News::Said(Attended::Ready(node)) => format!("node {} serves", node.name),
+            News::Said(Attended::Cleared { node, left }) => {
+                self.left.retain(|(name, _)| *name != node);
+                if let Some(why) = left {
+                    self.left.push((node.clone(), why));
+                }
+                format!("node {node} was asked to end by a signal there")
             }
             News::Ended(what) => {
-                self.living -= 1;
-                Failure::unavailable(what, "look above for what was said there")
+                self.has_ended = true;
+                what
             }
         }
     }
 }
 
-/// What is started here, and for whom.
-fn commands(hosts: &Hosts) -> Result<Vec<(String, Command)>, Failure> {
-    let own = std::env::current_exe().map_err(|error| {
-        Failure::unavailable(format!("find this program: {error}"), "repair the installation")
-    })?;
-    if hosts.by == By::Srun {
-        let count = hosts.names.len().to_string();
-        let names: Vec<&str> = hosts.names.iter().map(NodeName::as_str).collect();
-        let mut command = Command::new("srun");
-        // Beside the job's own steps, and with all that it has: what is stored goes through all processors.
-        command.args([
-            "--overlap",
-            "--nodes",
-            &count,
-            "--ntasks",
-            &count,
-            "--ntasks-per-node=1",
-            "--nodelist",
-        ]);
-        command.arg(names.join(",")).args(["--mpi=none", "--export=ALL", "--chdir=/"]);
-        command.args(["--kill-on-bad-exit=1", "--input=all", "--job-name=forebay", "--quiet"]);
-        command.arg(&own).arg("attend");
-        return Ok(vec![(names.join(" "), command)]);
-    }
-    let of_host = |name: &NodeName| {
-        if *name == hosts.own {
-            let mut command = Command::new(&own);
-            command.arg("attend").arg(name.as_str());
-            return (name.to_string(), command);
-        }
-        let mut command = Command::new("ssh");
-        command.args(["-o", "BatchMode=yes", "-T", name.as_str(), "--"]);
-        command.arg(format!("{} attend {name}", render::word(&own)));
-        (name.to_string(), command)
-    };
-    Ok(hosts.names.iter().map(of_host).collect())
-}
-
-/// Gives on what a child says, to its end.
-async fn listen(mut child: Child, what: String, tell: mpsc::UnboundedSender<News>, output: Output) {
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        match serde_json::from_str(&line) {
-            // Nobody asks any more.
-            Ok(said) => drop(tell.send(News::Said(said))),
-            Err(_) => output.note(&line),
-        }
-    }
-    let ended = match child.wait().await {
-        Ok(status) => format!("{what} ended ({status})"),
-        Err(error) => format!("{what} cannot be waited for: {error}"),
-    };
-    drop(tell.send(News::Ended(ended)));
+fn names<'a>(hosts: impl IntoIterator<Item = &'a NodeName>) -> String {
+    hosts.into_iter().map(NodeName::as_str).collect::<Vec<_>>().join(" ")
 }
