@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use tests::hosts::plain;
 use tests::processes::{Process, wait_until};
+use wire::data::hello::Key;
+use wire::hex;
 
 use crate::job::{Job, read};
 use crate::site::{ADA, Site, own};
@@ -113,7 +115,9 @@ pub fn ended_in_any_way(site: &Site) {
         let job = begin(name, "attend", Signal::KILL);
         assert_eq!(job.wait_end(), "FAILED", "{name}");
         let output = job.output();
-        for told in [how, "what was in the buffer and not staged out is lost", "taking away what is left on n"] {
+        for told in
+            [how, "what was in the buffer and not staged out is lost", "taking away what is left on n"]
+        {
             assert!(output.contains(told), "{name}: {told}: {output}");
         }
     }
@@ -159,30 +163,54 @@ pub fn node_without_room(site: &Site) {
     fs::remove_dir(place("n1")).expect("it is empty");
 }
 
-/// Neither the API of a node nor its data path does anything for who has no key, and no key is shown to anybody.
+/// What is not staged out is lost, which is said.
+pub fn lost_results(site: &Site) {
+    let pfs = site.pfs(ADA, "lost");
+    let options = format!("--out none:{}/none", pfs.display());
+    let text = script(&pfs, 2, &options, "true") + "echo exit status $?\n";
+    let job = site.submit(ADA, &pfs, &text);
+    job.wait_success();
+    let output = job.output();
+    assert!(output.contains("what is in it and not staged out is lost"), "{output}");
+    assert!(output.contains("\nexit status 74\n"), "{output}");
+    assert_nothing_is_left(site, &pfs);
+}
+
+/// A credential as nodes make them for each other, by another key.
+fn forged(host: &str, path: &str) -> String {
+    let body = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let payload = format!("forebay 1\n{host}\nGET\n{path}\n{body}\n");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_secs();
+    let sealed = [&now.to_be_bytes()[..], &[7; 16], payload.as_bytes()].concat();
+    let key = Key::draw().expect("the kernel has random numbers");
+    format!("authorization: Munge {}.{}", hex::encode(&sealed), key.seal(&sealed))
+}
+
+/// The API of a node does nothing for who has no key, or another one, whoever he is; the folders are their owner's
+/// alone, and no program shows the key in its arguments or environment.
 pub fn strangers(site: &Site) {
     let pfs = site.pfs(ADA, "key");
     let job = waiting(site, &pfs);
     let folders = fs::read_dir(&pfs).expect("ours").flatten().map(|entry| entry.path());
-    let nodes: Vec<PathBuf> = folders.filter(|path| path.join("api.port").exists()).collect();
-    assert_eq!(nodes.len(), 2, "{nodes:?}");
-    for node in &nodes {
-        let host = node.extension().expect("it ends with the node's name").to_string_lossy().into_owned();
-        let url = format!("http://{host}:{}/v1/health", read(&node.join("api.port")).trim());
-        for user in ["head/ada", "head/grace", "head"] {
-            let answer = site.on(user, &["curl", "-s", "-w", "%{http_code}", &url]);
-            assert!(
-                answer.stdout.contains("not_authenticated"),
-                "{user}: {}{}",
-                answer.stdout,
-                answer.stderr
-            );
-        }
-        let seen = site.on("head/grace", &["ls", plain(node)]);
+    let folders: Vec<PathBuf> = folders.filter(|path| path.is_dir()).collect();
+    assert_eq!(folders.len(), 4, "of control, of two nodes, and of their mounts: {folders:?}");
+    for folder in &folders {
+        let seen = site.on("head/grace", &["ls", plain(folder)]);
         assert!(seen.stderr.contains("Permission denied"), "{}{}", seen.stdout, seen.stderr);
     }
-    let specification = fs::read_dir(nodes[0].join("fragments")).expect("it has one").flatten().next();
-    assert!(specification.is_some(), "the buffer has a part on each node");
+    let nodes: Vec<&PathBuf> = folders.iter().filter(|path| path.join("api.port").exists()).collect();
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    for node in nodes {
+        let host = node.extension().expect("it ends with the node's name").to_string_lossy().into_owned();
+        let url = format!("http://{host}:{}/v1/health", read(&node.join("api.port")).trim());
+        let other = forged(&host, "/v1/health");
+        for (user, header) in
+            ["head/ada", "head/grace", "head"].iter().flat_map(|user| [(user, ""), (user, &other)])
+        {
+            let said = site.on(user, &["curl", "-s", "-H", header, &url]).stdout;
+            assert!(said.contains("not_authenticated"), "{user} {header}: {said}");
+        }
+    }
     let all = ["forebay", "forebay-control", "forebay-node", "forebay-mount", "srun"];
     for process in all.iter().flat_map(|name| site.processes(name, "")) {
         let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();

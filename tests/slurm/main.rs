@@ -76,6 +76,10 @@ const TOGETHER: &[Test] = &[
     ("a_dw_line_gives_each_node_a_private_volume_that_is_drained", local::directive),
     ("a_striped_buffer_lies_on_the_jobs_own_nodes", local::striped),
     ("a_buffer_over_the_nodes_of_a_job_needs_no_administrator", allocation::on_each_node),
+    (
+        "what_a_buffer_over_the_nodes_of_a_job_could_not_stage_out_is_said_to_be_lost",
+        allocation::lost_results,
+    ),
     ("malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

@@ -40,9 +40,9 @@ pub async fn run(clear: bool) -> Result<u8, Failure> {
     let interrupts = Interrupts::listen().map_err(|e| unavailable("listen for signals", e.to_string()))?;
     let (allocation, ended) = daemon::attended::told::<Allocation>()
         .map_err(|e| unavailable("read the allocation on standard input", e.to_string()))?;
-    let node = env::slurm_node().map(NodeName::unchecked).ok_or_else(|| {
-        unavailable("find the name of this host", "SLURMD_NODENAME is not set".into())
-    })?;
+    let node = env::slurm_node()
+        .map(NodeName::unchecked)
+        .ok_or_else(|| unavailable("find the name of this host", "SLURMD_NODENAME is not set".into()))?;
     use_all_processors();
     let place = Place::of(&allocation, &node);
     if !clear {
