@@ -90,7 +90,7 @@ pub fn on_each_node(site: &Site) {
     assert_nothing_is_left(site, &pfs);
 }
 
-/// The job is cancelled; the command that has the buffer is killed, or asked to end; what it has on the nodes is killed.
+/// The job is cancelled; `forebay with` is killed, or asked to end; what it has on the nodes is killed.
 pub fn ended_in_any_way(site: &Site) {
     let cancelled = site.pfs(ADA, "end");
     let job = waiting(site, &cancelled);

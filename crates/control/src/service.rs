@@ -113,17 +113,11 @@ pub async fn run_cluster(
     config: Config,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
-    // Of one user's own control nobody else is to reach anything.
-    let open_to = match config.policy {
-        Policy::Own => OpenTo::Ourselves,
-        Policy::Cluster { .. } => open_folder(&config.folder).map(|()| OpenTo::Everybody)?,
-    };
+    let open_to = open_to(&config)?;
     let _lock = take_over(&config.folder, &config.socket).await?;
     let database = Database::open(&config.folder.join("control.db"))?;
-    let munge = match &config.key {
-        Some(key) => Ok(Munge::of_key(key.clone())),
-        None => Munge::load(config.munge_socket.clone()),
-    };
+    let key = config.key.clone().map(Munge::of_key);
+    let munge = key.map_or_else(|| Munge::load(config.munge_socket.clone()), Ok);
     let mut listeners = vec![server::bind(&config.socket, open_to)?];
     let munge = match &config.listen {
         Some(address) => {
@@ -152,6 +146,14 @@ pub async fn run_cluster(
     }
     tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
     serve(app, config.policy, listeners, stop).await
+}
+
+/// Of one user's own control nobody else is to reach anything.
+fn open_to(config: &Config) -> Result<OpenTo, ControlError> {
+    match config.policy {
+        Policy::Own => Ok(OpenTo::Ourselves),
+        Policy::Cluster { .. } => open_folder(&config.folder).map(|()| OpenTo::Everybody),
+    }
 }
 
 async fn serve_metrics<S: Site>(address: String, app: Arc<App<S>>, policy: Policy) {

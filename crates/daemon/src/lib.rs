@@ -1,5 +1,6 @@
-//! What the process of each service shares: how it begins and who attends it, logging, starting other processes, locks that one process
-//! holds, signals, configuration files and their checks, errors that people read, and calls of other services.
+//! What the process of each service shares: how it begins and who attends it, logging, starting other processes, locks
+//! that one process holds, signals, configuration files and their checks, errors that people read, and calls of other
+//! services.
 //!
 //! **Invariant:** nothing here knows what a session, an instance or a fragment is, and nothing listens.
 
