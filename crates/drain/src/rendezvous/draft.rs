@@ -15,16 +15,24 @@ pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()>
 }
 
 /// Writes a draft beside the file, for `put` to give it the name.
+///
+/// # Errors
+/// The PFS's, with the file.
 pub(super) fn write_as<T: Serialize, R>(
     path: &Path,
     value: &T,
     put: impl FnOnce(&Place, &OsStr) -> std::io::Result<R>,
 ) -> std::io::Result<R> {
-    let (place, temporary) = (Root::at(path.parent().unwrap_or(path)).reach(path)?, temporary(path));
-    let mut file = place.create(&temporary)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
-    file.sync_all()?;
-    put(&place, &temporary)
+    let written = || {
+        let (place, temporary) = (Root::at(path.parent().unwrap_or(path)).reach(path)?, temporary(path));
+        let mut file = place.create(&temporary)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.sync_all()?;
+        put(&place, &temporary)
+    };
+    written().map_err(|error: std::io::Error| {
+        std::io::Error::new(error.kind(), format!("write {}: {error}", path.display()))
+    })
 }
 
 /// What the next contents of `path` are called while they are written. No host's name begins with a dot, each host's is

@@ -42,8 +42,8 @@ pub(in crate::server) fn greet_others(spec: &FragmentSpec, terms: &Arc<Terms>, p
             let patience = if is_waited_for { patience } else { Duration::ZERO };
             asked.push(scope.spawn(move || greet(&place, patience)));
         }
-        // Every one is waited for.
-        asked.into_iter().fold(false, |refused, one| one.join().unwrap_or(false) || refused)
+        // Every one is waited for, at the end of the scope at the latest.
+        asked.into_iter().any(|one| one.join().unwrap_or(false))
     })
 }
 
