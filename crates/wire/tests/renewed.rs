@@ -1,7 +1,5 @@
 //! A process whose node has a newer credential for it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::net::TcpListener;
 
 use model::{FragmentIndex, InstanceId, NodeName, SessionId};

@@ -83,7 +83,7 @@ fn what_could_not_be_looked_at_after_the_job_is_owed_by_the_last_word_too() {
     let closed = node.from.join("closed");
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("f"), "contents").unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = node.command();
     if rustix::process::geteuid().is_root() {
         for path in [&closed, &node.from, &node.to] {
