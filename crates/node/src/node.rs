@@ -180,7 +180,9 @@ fn open_storage(
         Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: *data_port },
         _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
     };
-    Ok(Some(Storage::open(folder, &config.name, listen, (movers, cluster.is_some()))?))
+    // Where there is no control to speak to, nobody says more of the parts than they do.
+    let waits = cluster.is_some_and(|cluster| cluster.control.is_some());
+    Ok(Some(Storage::open(folder, &config.name, listen, (movers, waits))?))
 }
 
 fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {

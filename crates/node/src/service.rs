@@ -84,7 +84,6 @@ fn join(
         None => folder.node_socket().display().to_string(),
     };
     let registration = registration::of(config, cluster, address);
-    tasks.spawn(registration::wait_for_word(Arc::clone(node)));
     let Some(control) = &cluster.control else {
         return registration::say(registration).map_err(NodeError::Serve);
     };
@@ -95,6 +94,7 @@ fn join(
             daemon::client::Client::over_tcp(control, api::endpoint::CONTROL, munge?, user)
         }
     };
+    tasks.spawn(registration::wait_for_word(Arc::clone(node)));
     tasks.spawn(registration::run(client, registration, Arc::clone(node)));
     Ok(())
 }
