@@ -206,7 +206,7 @@ fn must_be_of_a_commit(path: &Path, found: std::io::Result<bool>) -> std::io::Re
         }
         _ => Err(std::io::Error::new(
             std::io::ErrorKind::AlreadyExists,
-            format!("{} is there, and no commit has made it: move it away", path.display()),
+            format!("{} is there, and no commit has made it", path.display()),
         )),
     }
 }
@@ -234,10 +234,7 @@ fn must_not_be_drained(rendezvous: &Path, to: &Path, names: &[&Path]) -> std::io
         })
     };
     let Some(path) = there.into_iter().find(|path| drained(path)) else { return Ok(()) };
-    let text = format!(
-        "{} is there, and the job has drained it: have the job call its file otherwise, and remove this one",
-        path.display()
-    );
+    let text = format!("{} is there, and the job has drained it", path.display());
     Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text))
 }
 

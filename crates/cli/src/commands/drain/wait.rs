@@ -1,6 +1,7 @@
 //! Waits until all drainers of a session have moved everything, and publishes what is whole.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -132,10 +133,20 @@ pub(super) fn commit(
         ));
     }
     let made = wait::commit(&rendezvous, &of.to, name, &answers);
-    for path in made.map_err(|error| Failure::local("publish the marker in", &of.to, &error))? {
+    for path in made.map_err(|error| not_published(&of.to, &error))? {
         output.say(&format!("forebay: {} is published", path.display()));
     }
     Ok(())
+}
+
+fn not_published(to: &Path, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(
+            error.to_string(),
+            "remove it, on the node too if it is the job's, which is to call it otherwise; then commit again",
+        ),
+        _ => Failure::local("publish the marker in", to, error),
+    }
 }
 
 /// Prints Spectral's counter lines.
