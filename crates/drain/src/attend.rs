@@ -84,7 +84,14 @@ impl Drain {
     /// Says that it has ended, and what it owes, of which it may not have been told.
     pub(crate) fn go(&self) {
         let unseen = self.scan(Path::new(""));
-        self.lock().unseen = unseen;
+        {
+            let mut state = self.lock();
+            // What could not be looked at before is as it was: nothing has been decided since.
+            let more = unseen.into_iter().filter(|trouble| !state.unseen.contains(trouble));
+            let more: Vec<Trouble> = more.collect();
+            state.unseen.extend(more);
+        }
+        self.logs.flush();
         self.ended.store(true, Ordering::Relaxed);
         self.end_displaced();
         if let Err(error) = self.publish(&self.status()) {

@@ -12,7 +12,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -20,6 +19,8 @@ use disk::below::Root;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use stage::journal::PathText;
+
+use crate::logs::ends_a_line;
 
 /// The end of a claims file's name.
 const SUFFIX: &str = ".claims";
@@ -131,14 +132,6 @@ impl State {
         self.may_be_torn = false;
         Ok(())
     }
-}
-
-fn ends_a_line(file: &File) -> std::io::Result<bool> {
-    let mut last = [b'\n'];
-    if let Some(place) = file.metadata()?.len().checked_sub(1) {
-        file.read_exact_at(&mut last, place)?;
-    }
-    Ok(last == [b'\n'])
 }
 
 impl Host {

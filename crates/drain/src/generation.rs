@@ -77,9 +77,11 @@ impl Generation {
         (self.ino, self.born)
     }
 
-    /// Whether the file was there before `time`, as far as it tells.
+    /// Whether the file was there before `time`, as far as it tells. What is of later than now is from before the clock
+    /// was set back.
     pub(crate) fn is_older(&self, time: Stamp) -> bool {
-        if self.born == (0, 0) { self.mtime < time } else { self.born < time }
+        let since = if self.born == (0, 0) { self.mtime } else { self.born };
+        since < time || since > now()
     }
 
     /// Whether the last change is in the future, as the clock was set back since.
@@ -97,6 +99,12 @@ impl Generation {
         let (seconds, nanos) = self.ctime;
         UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos)
     }
+}
+
+/// By the clock that files are stamped by.
+pub(crate) fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// What is at `path` itself, which is below `root` or relative to it, and is reached through no link. The server is

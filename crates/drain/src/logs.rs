@@ -221,11 +221,7 @@ impl Log {
 
     /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.
     fn with_torn_end(self) -> std::io::Result<Log> {
-        let mut last = [b'\n'];
-        if let Some(place) = self.file.metadata()?.len().checked_sub(1) {
-            self.file.read_exact_at(&mut last, place)?;
-        }
-        Ok(Log { torn: last != [b'\n'], ..self })
+        Ok(Log { torn: !ends_a_line(&self.file)?, ..self })
     }
 
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
@@ -239,6 +235,15 @@ impl Log {
         self.torn = false;
         Ok(())
     }
+}
+
+/// Whether the last line of a file is whole, as far as its end tells.
+pub(crate) fn ends_a_line(file: &File) -> std::io::Result<bool> {
+    let mut last = [b'\n'];
+    if let Some(place) = file.metadata()?.len().checked_sub(1) {
+        file.read_exact_at(&mut last, place)?;
+    }
+    Ok(last == [b'\n'])
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::drain::Drain;
-use crate::generation::{Generation, Kind, Stamp, TICK};
+use crate::generation::{Generation, Kind, Stamp, TICK, now};
 use crate::status::Trouble;
 
 /// Walks at most. After so many somebody goes on renaming.
@@ -92,14 +92,17 @@ impl Drain {
     }
 
     /// Whether something older than `begun` is to be copied under a name that it did not have when it was waited for.
+    /// What has landed under its name and was not waited for under another is a newer version.
     pub(crate) fn has_renamed(&self, begun: Stamp, known: &Known) -> bool {
         let state = self.lock();
         let has_landed = |(path, seen): (&PathBuf, &Generation)| {
             state.ledger.get(path).is_some_and(|landed| landed.generation.file() == seen.file())
         };
         let is_known = |(path, seen): (&PathBuf, &Generation)| known.contains(&(path.clone(), seen.file()));
+        let files: HashSet<_> = known.iter().map(|(_, file)| *file).collect();
+        let is_newer = |it: (&PathBuf, &Generation)| has_landed(it) && !files.contains(&it.1.file());
         let mut versions = state.table.versions();
-        versions.any(|it| it.1.is_older(begun) && !is_known(it) && !has_landed(it))
+        versions.any(|it| it.1.is_older(begun) && !is_known(it) && !is_newer(it))
     }
 
     pub(crate) fn restless(&self) -> Trouble {
@@ -117,12 +120,6 @@ impl Drain {
 
 fn is_in(folders: Option<&Folders>, path: &Path, generation: Generation) -> bool {
     folders.and_then(|folders| folders.get(path)).is_some_and(|other| other.file() == generation.file())
-}
-
-/// By the clock that files are stamped by.
-pub(crate) fn now() -> Stamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// A tick after that.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::drain::Drain;
-use crate::moved::{Known, WALKS_MAX, now};
+use crate::generation::now;
+use crate::moved::{Known, WALKS_MAX};
 use crate::status::{Answer, Trouble};
 use crate::table::Barrier;
 

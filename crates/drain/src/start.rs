@@ -76,7 +76,6 @@ fn drain(settings: &Settings, limit: Option<u64>, word: &mut Option<Word>) -> an
     drain.enter()?;
     *word = None;
     let worked = work(&drain, settings, (&state, held), &room);
-    drain.logs.flush();
     drain.go();
     worked
 }

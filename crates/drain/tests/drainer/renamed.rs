@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use drain::rendezvous::Rendezvous;
-use drain::status::Status;
+use drain::status::{Answer, Status};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
@@ -22,6 +22,24 @@ fn said(node: &Node) -> Status {
     statuses.pop().unwrap()
 }
 
+/// Has a drainer asked for everything, as `forebay drain wait` does, and does something while it is at work.
+fn waited(node: &Node, during: impl FnOnce()) -> Answer {
+    let rendezvous = Rendezvous::new(node.to.join(".forebay-drain/s"));
+    let id = rendezvous.request().unwrap();
+    // It looks for requests twice a second.
+    std::thread::sleep(Duration::from_millis(1200));
+    during();
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = rendezvous.answers(&id).unwrap().pop() {
+            rendezvous.withdraw(&id);
+            return answer;
+        }
+        assert!(begun.elapsed() < LIMIT, "nobody answers");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn what_is_renamed_while_everything_is_waited_for_is_waited_for_under_its_new_name() {
     let root = tempfile::tempdir().unwrap();
@@ -32,20 +50,8 @@ fn what_is_renamed_while_everything_is_waited_for_is_waited_for_under_its_new_na
         fs::write(before.join(format!("part{n}")), vec![n; 1 << 20]).unwrap();
     }
     node.start();
-    let rendezvous = Rendezvous::new(node.to.join(".forebay-drain/s"));
     node.wait_said("it runs", |said| said.enqueued > 0);
-    let id = rendezvous.request().unwrap();
-    // It looks for requests twice a second.
-    std::thread::sleep(Duration::from_millis(1200));
-    fs::rename(&before, &after).unwrap();
-    let begun = Instant::now();
-    let answer = loop {
-        if let Some(answer) = rendezvous.answers(&id).unwrap().pop() {
-            break answer;
-        }
-        assert!(begun.elapsed() < LIMIT, "nobody answers");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let answer = waited(&node, || fs::rename(&before, &after).unwrap());
     assert_eq!(answer.failed, []);
     for n in 0..6 {
         let path = node.to.join(format!("run/part{n}"));
