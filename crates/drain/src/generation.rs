@@ -71,6 +71,16 @@ pub(crate) struct Seen {
     pub device: u64,
 }
 
+impl Seen {
+    /// Whether this holds what `before` held, by all that is seen without reading it. A name that it got or lost since
+    /// does not matter.
+    pub(crate) fn is_still(&self, before: &Seen) -> bool {
+        let of =
+            |seen: &Seen| (seen.kind, seen.generation.file(), seen.generation.size, seen.generation.mtime);
+        of(self) == of(before)
+    }
+}
+
 impl Generation {
     /// Which file it is, whatever it is called and holds.
     pub(crate) fn file(&self) -> (u64, Stamp) {

@@ -19,7 +19,7 @@ use wire::control::Side;
 use wire::data::SetAttr;
 
 use crate::claims::Claims;
-use crate::generation::{Seen, if_there, look_in};
+use crate::generation::{Kind, Seen, if_there, look_in};
 use crate::placed::{Placed, Under};
 
 /// What was put under the names on the PFS.
@@ -50,15 +50,15 @@ impl Target {
         Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims }
     }
 
-    /// Whether what has the name is known as what this drainer has put there.
+    /// What has the name now.
     ///
     /// # Errors
-    /// [`REPLACED`] where somebody has put another in the place of that, or changed it.
-    fn is_own(&self, place: &Place, to: &Path) -> Result<bool> {
-        let Some(under) = self.names.under(to) else { return Ok(false) };
-        let Some(there) = if_there(look_in(place.folder.as_fd(), &place.name))? else { return Ok(false) };
-        let differs = under.holds_another(&there).is_some();
-        if differs && under.had_name() { Err(REPLACED) } else { Ok(!differs) }
+    /// [`REPLACED`] where somebody has put another in the place of what this drainer had put there, or changed it.
+    fn there(&self, place: &Place, to: &Path) -> Result<Option<There>> {
+        let Some(seen) = if_there(look_in(place.folder.as_fd(), &place.name))? else { return Ok(None) };
+        let Some(under) = self.names.under(to) else { return Ok(Some(There { seen, is_own: false })) };
+        let differs = under.holds_another(&seen).is_some();
+        if differs && under.had_name() { Err(REPLACED) } else { Ok(Some(There { seen, is_own: !differs })) }
     }
 
     /// Where `to` is now, if its folder still is this one: the names in it are made there, whoever renames what.
@@ -70,25 +70,68 @@ impl Target {
         }
     }
 
-    fn give_name(&self, part: &OsStr, place: &Place, to: &Path, is_own: bool) -> Result<()> {
+    /// Gives `part` the name `to`. Of what has that, only what was seen there goes.
+    ///
+    /// # Errors
+    /// EXIST where another node of the session has the name; [`REPLACED`] where somebody else has come to it.
+    fn give_name(
+        &self,
+        part: (&OsStr, &Seen),
+        place: &Place,
+        to: &Path,
+        there: Option<&There>,
+    ) -> Result<()> {
         // A name that had become free may be another node's by now, also where this one had it before.
-        let Some(claims) = self.claims.as_ref().filter(|claims| !(is_own && claims.has(to))) else {
-            return place.replace_with(part);
-        };
-        // Said before it is done: of two nodes, the second at least sees the first.
-        claims.claim(to)?;
-        match place.fill_with(part) {
-            Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
-                claims.forget(to)?;
-                return Err(Errno::EXIST);
+        let is_own = there.is_some_and(|there| there.is_own);
+        let claims = self.claims.as_ref().filter(|claims| !(is_own && claims.has(to)));
+        if let Some(claims) = claims {
+            // Said before it is done: of two nodes, the second at least sees the first.
+            claims.claim(to)?;
+        }
+        let put = if there.is_none() { place.fill_with(part.0) } else { Err(Errno::EXIST) };
+        if let (Err(Errno::EXIST), Some(claims)) = (put, claims)
+            && claims.is_elsewhere(to)?
+        {
+            claims.forget(to)?;
+            return Err(Errno::EXIST);
+        }
+        match put
+            .or_else(|errno| if errno == Errno::EXIST { displace(part, place, there) } else { Err(errno) })
+        {
+            Err(Errno::EXIST) => {
+                // It stays, also when this is tried again, and by whatever process.
+                self.names.note(to, Placed::now(part.1));
+                return Err(REPLACED);
             }
-            // Of an earlier job: this one replaces it, as a program on the PFS would.
-            Err(Errno::EXIST) => place.replace_with(part)?,
             outcome => outcome?,
         }
-        claims.keep(to);
+        claims.into_iter().for_each(|claims| claims.keep(to));
         Ok(())
     }
+}
+
+/// What has a name that is to be another's.
+struct There {
+    seen: Seen,
+    /// This drainer has put it there.
+    is_own: bool,
+}
+
+/// Puts `part` in the place of what was seen `there`: this drainer's older version, or a file of an earlier job.
+///
+/// # Errors
+/// EXIST where something else is there by now, or what came or was changed while the part was made.
+fn displace((name, part): (&OsStr, &Seen), place: &Place, there: Option<&There>) -> Result<()> {
+    let Some(There { seen, is_own }) = there else { return Err(Errno::EXIST) };
+    if seen.kind == Kind::Folder {
+        return Err(Errno::ISDIR);
+    }
+    // By one clock: both are on one file system.
+    let (born, changed) = (part.generation.born, seen.generation.ctime);
+    if !is_own && born != (0, 0) && changed > born {
+        return Err(Errno::EXIST);
+    }
+    place.displace_with(name, |folder, name| Ok(look_in(folder, name)?.is_still(seen)))
 }
 
 impl Tree for Target {
@@ -156,9 +199,9 @@ impl tree::Target for Target {
             return Err(Errno::STALE);
         }
         // It was looked for before the copy was made, which takes its time.
-        let is_own = self.is_own(&place, to)?;
+        let there = self.there(&place, to)?;
         self.names.note(to, Placed::before(&before));
-        self.give_name(part, &place, to, is_own)?;
+        self.give_name((part, &before), &place, to, there.as_ref())?;
         // Somebody may have put another there since, or changed it: then the first note stands, which that one does not
         // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);
@@ -194,93 +237,4 @@ impl tree::Target for Target {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::sync::Mutex;
-
-    use stage::tree::Target as _;
-
-    use super::*;
-
-    type Act = Box<dyn Fn() + Send + Sync>;
-
-    /// What is noted; at the first note something happens.
-    #[derive(Clone, Default)]
-    struct Noted {
-        under: Arc<Mutex<Option<Under>>>,
-        notes: Arc<Mutex<Vec<Placed>>>,
-        first: Arc<Mutex<Option<Act>>>,
-    }
-
-    impl Names for Noted {
-        fn under(&self, _: &Path) -> Option<Under> {
-            self.under.lock().unwrap().clone()
-        }
-
-        fn note(&self, _: &Path, inode: Placed) {
-            if let Some(act) = self.first.lock().unwrap().take() {
-                act();
-            }
-            self.notes.lock().unwrap().push(inode);
-        }
-    }
-
-    /// Gives a copy its name while somebody puts another in its place, before the first look at it or after.
-    fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<Placed>, u64) {
-        let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().canonicalize().unwrap();
-        let (part, noted) = (to.join("part"), Noted::default());
-        let swap = {
-            let part = part.clone();
-            move || {
-                fs::write(part.with_file_name("other"), "another").unwrap();
-                fs::rename(part.with_file_name("other"), &part).unwrap();
-            }
-        };
-        let target = Target::new(&to, None, Arc::new(noted.clone()));
-        let (made, file) = target.create(&part).unwrap();
-        if swap_at_once {
-            swap();
-        } else {
-            *noted.first.lock().unwrap() = Some(Box::new(swap));
-        }
-        let renamed = target.rename(&target.find(&to).unwrap(), &made, &to.join("f"));
-        drop(file);
-        let notes = std::mem::take(&mut *noted.notes.lock().unwrap());
-        (renamed, notes, made.attr.ino.into())
-    }
-
-    #[test]
-    fn what_somebody_puts_in_the_place_of_a_copy_while_the_next_is_made_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().canonicalize().unwrap();
-        let noted = Noted::default();
-        let target = Target::new(&to, None, Arc::new(noted.clone()));
-        let copy = |part: &str| {
-            let (made, _file) = target.create(&to.join(part)).unwrap();
-            target.rename(&target.find(&to).unwrap(), &made, &to.join("f"))
-        };
-        copy("first").unwrap();
-        let mut notes = std::mem::take(&mut *noted.notes.lock().unwrap()).into_iter();
-        let mut under = Under::new(notes.next().unwrap());
-        notes.for_each(|placed| under.note(placed));
-        *noted.under.lock().unwrap() = Some(under);
-        fs::write(to.join("f"), "somebody's").unwrap();
-        assert_eq!(copy("second"), Err(REPLACED));
-        assert_eq!(fs::read_to_string(to.join("f")).unwrap(), "somebody's");
-        // It is moved away: what is owed gets its name.
-        fs::rename(to.join("f"), to.join("mine")).unwrap();
-        fs::remove_file(to.join("second")).unwrap();
-        copy("second").unwrap();
-    }
-
-    #[test]
-    fn what_is_put_in_the_place_of_a_copy_is_never_noted_as_the_drainers() {
-        let (renamed, notes, _) = renamed_with(true);
-        assert_eq!((renamed, notes.len()), (Err(Errno::STALE), 0));
-        // That is seen by who looks at the name.
-        let (renamed, notes, ours) = renamed_with(false);
-        assert_eq!((renamed, notes.len()), (Ok(()), 1));
-        assert!(format!("{notes:?}").contains(&format!("ino: {ours},")), "{notes:?}");
-    }
-}
+mod tests;

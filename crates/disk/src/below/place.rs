@@ -2,10 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, statat, unlinkat};
 use rustix::io::{Errno, Result};
 
 use super::by_descriptor;
@@ -36,7 +36,7 @@ impl Place {
         let open = || openat(&self.folder, name, flags, Mode::from_raw_mode(0o666));
         let opened = match open() {
             Err(Errno::LOOP) => {
-                rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
+                unlinkat(&self.folder, name, AtFlags::empty())?;
                 open()?
             }
             opened => opened?,
@@ -62,9 +62,46 @@ impl Place {
         match rustix::fs::renameat_with(folder, name, folder, &self.name, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 rustix::fs::linkat(folder, name, folder, &self.name, AtFlags::empty())?;
-                rustix::fs::unlinkat(folder, name, AtFlags::empty())
+                unlinkat(folder, name, AtFlags::empty())
             }
             outcome => outcome,
         }
+    }
+
+    /// Puts what has `name` in the same folder here, in place of what is here, which goes if `may_go` says so of it
+    /// when it has no name any more that anybody else knows: the two change names first. Else they change back, and
+    /// nothing is lost of whoever was quick enough to come between a look and this.
+    ///
+    /// Where the file system cannot do that in one, `may_go` is asked right before.
+    ///
+    /// # Errors
+    /// Of the file system; EXIST where what is here may not go.
+    pub fn displace_with(
+        &self,
+        name: &OsStr,
+        may_go: impl Fn(BorrowedFd<'_>, &OsStr) -> Result<bool>,
+    ) -> Result<()> {
+        let folder = self.folder.as_fd();
+        let number = |name: &OsStr| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| found.st_ino);
+        let change = || rustix::fs::renameat_with(folder, name, folder, &self.name, RenameFlags::EXCHANGE);
+        let put = number(name)?;
+        match change() {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                return if may_go(folder, &self.name)? { self.replace_with(name) } else { Err(Errno::EXIST) };
+            }
+            // It has gone meanwhile.
+            Err(Errno::NOENT) => return self.fill_with(name),
+            changed => changed?,
+        }
+        let may_go = may_go(folder, name);
+        if may_go == Ok(true) {
+            return unlinkat(folder, name, AtFlags::empty());
+        }
+        change()?;
+        if number(name)? != put {
+            // Somebody has put another in its place since: that one stays, as it would have.
+            change()?;
+        }
+        may_go.and(Err(Errno::EXIST))
     }
 }
