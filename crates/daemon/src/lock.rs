@@ -74,7 +74,8 @@ pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            let holder = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+            let holder = disk::read(path).ok().flatten().unwrap_or_default();
+            let holder = String::from_utf8_lossy(&holder).trim().to_owned();
             return Err(LockError::Held { path: path.into(), holder });
         }
         Err(errno) => return Err(io(errno.into())),

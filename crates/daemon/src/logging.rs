@@ -1,9 +1,9 @@
 //! Log lines on standard error, which a daemon's starter appends to its log file.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use tracing::Level;
 
 /// The environment variable that chooses the level: `error`, `warn`, `info` or `debug`.
@@ -47,7 +47,7 @@ pub fn unknown_level() -> Option<String> {
 /// What a process that has ended said last, from its log, without time and level; `None` if that was nothing, or
 /// routine, which says nothing of the end.
 pub fn last_words(log: &Path) -> Option<String> {
-    let mut file = File::open(log).ok()?;
+    let mut file = disk::regular::open(log, OFlags::RDONLY, Mode::empty()).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
     let mut tail = Vec::new();

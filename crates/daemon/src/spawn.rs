@@ -1,11 +1,11 @@
 //! Starting other processes of ours, so that they outlive their starter.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
 
 /// The program `name` in the folder of this process's own program. Every Forebay program is installed in one folder.
 ///
@@ -55,7 +55,8 @@ pub fn attended(command: &mut Command, log: &Path) -> io::Result<(u32, ChildStdi
 }
 
 fn start(command: &mut Command, log: &Path, input: Stdio) -> io::Result<Child> {
-    let output = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let output = disk::regular::open(log, flags, Mode::from_raw_mode(0o600))?;
     let errors = output.try_clone()?;
     // A process group of its own is enough: a terminal signals only its foreground group, and services ignore SIGHUP
     // besides. `setsid` would need unsafe code between fork and exec.

@@ -7,11 +7,14 @@ mod held;
 mod place;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
+
+use crate::regular;
 
 pub use self::held::Folders;
 pub use self::place::Place;
@@ -107,6 +110,14 @@ impl Root {
     pub fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         let way = self.way(path);
         way.open(way.rest, flags, mode)
+    }
+
+    /// The same of a regular file, without waiting for anybody.
+    ///
+    /// # Errors
+    /// As of [`Root::open`]; one that says so where something else is there.
+    pub fn open_file(&self, path: &Path, flags: OFlags, mode: Mode) -> std::io::Result<File> {
+        regular::only(|also| self.open(path, flags | also, mode))
     }
 
     /// The place of `path`.

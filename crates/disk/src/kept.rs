@@ -3,17 +3,21 @@
 //! **Invariant:** such a file is whole, also after a power loss: it is written beside its name, synced, then renamed
 //! over it, and the folder is synced.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::regular;
 
 /// The bytes of the file `path`; `None` where there is none.
 ///
 /// # Errors
 /// It cannot be read: whoever gets this must not go on as if there was none.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    super::if_there(std::fs::read(path))
+    let mut bytes = Vec::new();
+    let mut read = || regular::open(path, OFlags::RDONLY, Mode::empty())?.read_to_end(&mut bytes);
+    Ok(super::if_there(read())?.map(|_| bytes))
 }
 
 /// Replaces the file `path`, mode 0600: specifications hold keys.
@@ -22,7 +26,8 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// The file system's. What was at `path` is there or replaced as a whole.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = beside(path);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    let mut file = regular::open(&beside, flags, Mode::from_raw_mode(0o600))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;

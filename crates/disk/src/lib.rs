@@ -16,6 +16,7 @@ mod folders;
 pub mod format;
 mod kept;
 pub mod mount_table;
+pub mod regular;
 mod room;
 pub mod state;
 

@@ -4,11 +4,12 @@
 //! **Invariant:** it is kept while the service runs, also through a power loss, and given up only where nothing else is
 //! left.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, statvfs};
+
+use crate::regular;
 
 /// As much as there is of it, bytes. A start takes some tens of KiB of it, and XFS wants a few hundred to be free for
 /// that.
@@ -26,7 +27,7 @@ impl Room {
 
     /// Takes what there is, and makes it durable: others may fill what a power loss gives back.
     pub fn take(&self) {
-        let file = File::options().write(true).create(true).truncate(false).open(&self.0);
+        let file = regular::open(&self.0, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o666));
         let taken = file.is_ok_and(|file| {
             let mut sizes = SIZES.into_iter();
             sizes.any(|size| fallocate(&file, FallocateFlags::empty(), 0, size).is_ok())
@@ -57,7 +58,7 @@ impl Room {
 
     /// Not by removing the file: some file systems free its space only later.
     fn shorten(&self, length: u64) -> bool {
-        let file = File::options().write(true).open(&self.0);
+        let file = regular::open(&self.0, OFlags::WRONLY, Mode::empty());
         file.is_ok_and(|file| {
             let had = file.metadata().is_ok_and(|found| found.len() > length) && file.set_len(length).is_ok();
             // XFS allocates what was freed only once its log is on the disk.

@@ -39,6 +39,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use rustix::fs::{Mode, OFlags};
 use wire::data::{Attr, Time};
 use wire::node::{PfsMount, Verify};
 
@@ -125,8 +126,7 @@ impl Journal {
     pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
         let task = task.into();
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = disk::regular::open(path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666));
         let mut file = file.map_err(failed("open"))?;
         let (mut past, length) = Past::read(&file, &task).map_err(failed("read"))?;
         past.run += 1;

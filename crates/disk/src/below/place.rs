@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, statat, unlinkat};
 use rustix::io::{Errno, Result};
 
 use super::by_descriptor;
+use crate::regular::{self, is_another};
 
 /// A name in a folder that is held open.
 #[derive(Debug)]
@@ -27,21 +28,21 @@ impl Place {
     }
 
     /// Opens the file `name` of the same folder to write, empty, and makes it if it is missing. A link in its place
-    /// goes; what it leads to is let alone.
+    /// goes, what it leads to is let alone, and so goes a pipe, socket or device node.
     ///
     /// # Errors
     /// Of the file system.
     pub fn create(&self, name: &OsStr) -> std::io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || openat(&self.folder, name, flags, Mode::from_raw_mode(0o666));
-        let opened = match open() {
-            Err(Errno::LOOP) => {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o666);
+        let open = || regular::only(|also| openat(&self.folder, name, flags | also, mode));
+        match open() {
+            Err(error) if is_another(&error) || Errno::from_io_error(&error) == Some(Errno::LOOP) => {
                 unlinkat(&self.folder, name, AtFlags::empty())?;
-                open()?
+                open()
             }
-            opened => opened?,
-        };
-        Ok(File::from(opened))
+            opened => opened,
+        }
     }
 
     /// Puts what has `name` in the same folder here.

@@ -1,7 +1,7 @@
 //! What looks after one volume: runs the drainer that its user asks for, and discards it after the job.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use drain::Order;
 use drain::settings::{OWN_FOLDER, REQUEST, STOPPED};
 use drain::status::Status;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use tokio::sync::watch;
 use wire::node::{LocalSpec, LocalStatus};
 
@@ -277,9 +276,9 @@ impl Errand {
     fn open_own(&self, name: &str) -> std::io::Result<Option<File>> {
         let root = Root::hold(&self.volume.mountpoint)?;
         let path = PathBuf::from(OWN_FOLDER).join(name);
-        match root.open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
-            Err(Errno::NOENT) => Ok(None),
-            file => Ok(Some(File::from(file?))),
+        match root.open_file(&path, OFlags::RDONLY, Mode::empty()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
         }
     }
 
