@@ -94,6 +94,7 @@ impl Drain {
         self.logs.flush();
         self.ended.store(true, Ordering::Relaxed);
         self.end_displaced();
+        self.take_back();
         if let Err(error) = self.publish(&self.status()) {
             tracing::warn!("write the last status in {}: {error}", self.rendezvous.folder().display());
         }
@@ -155,8 +156,15 @@ impl Drain {
         std::process::exit(1);
     }
 
+    /// Whoever tried to start this drain anew while it stood still has said that it could not start.
+    fn take_back(&self) {
+        let own = Own::new(self.from.clone(), self.top.identity());
+        unstarted::take_back_own(&self.rendezvous, &self.host, &own);
+    }
+
     fn reply(&self, id: &str) -> bool {
         self.end_displaced();
+        self.take_back();
         let rendezvous = &self.rendezvous;
         // A drainer that was started again has perhaps answered before.
         if rendezvous.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
@@ -218,6 +226,7 @@ impl Drain {
         if let Ok(()) = self.publish(&now) {
             *said = Some(now);
         }
+        self.take_back();
     }
 }
 

@@ -193,6 +193,15 @@ pub(crate) fn take_back(rendezvous: &Rendezvous, host: &str, own: &Own) {
     }
 }
 
+/// The same of a drainer that runs, as long as it does: only what is noted of its own folder under its own name, which
+/// needs no look at what else there is.
+pub(crate) fn take_back_own(rendezvous: &Rendezvous, host: &str, own: &Own) {
+    let file = rendezvous.refusal_of(host, identity_hash(own));
+    if let Err(error) = disk::remove_file(&file) {
+        tracing::debug!("take back {}: {error}", file.display());
+    }
+}
+
 /// Of the folder, whatever its path; of the path where nothing else is known.
 fn identity_hash(own: &Own) -> u32 {
     let path = own.folder.is_none().then_some((&own.from, &own.machine));

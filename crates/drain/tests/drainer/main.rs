@@ -14,6 +14,7 @@ mod node;
 mod renamed;
 mod revisited;
 mod sole;
+mod stood_still;
 
 use std::fs;
 use std::path::{Path, PathBuf};
