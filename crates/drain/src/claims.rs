@@ -55,7 +55,9 @@ impl Claims {
     pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
         let own = folder.join(format!("{host}{SUFFIX}"));
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        let file = File::from(Root::at(folder).open(&own, flags, Mode::from_raw_mode(0o666))?);
+        let file = Root::at(folder)
+            .open_file(&own, flags, Mode::from_raw_mode(0o666))
+            .map_err(|error| std::io::Error::new(error.kind(), format!("open {}: {error}", own.display())))?;
         let state = State { file, may_be_torn: true, kept, others: HashMap::new() };
         Ok(Claims { folder: folder.to_owned(), own, state: Mutex::new(state) })
     }
@@ -105,7 +107,9 @@ impl Claims {
             let file = entry.map_err(errno)?.path();
             let is_claims = file.to_str().is_some_and(|name| name.ends_with(SUFFIX));
             if is_claims && file != self.own {
-                state.others.entry(file.clone()).or_default().read(&file).map_err(errno)?;
+                let read = state.others.entry(file.clone()).or_default().read(&file);
+                read.inspect_err(|error| tracing::warn!("read {}: {error}", file.display()))
+                    .map_err(errno)?;
             }
         }
         // Earlier drainers wrote what is no UTF-8 like this.
@@ -138,7 +142,7 @@ impl Host {
     /// Takes in what was appended since.
     fn read(&mut self, path: &Path) -> std::io::Result<()> {
         let root = Root::at(path.parent().unwrap_or(path));
-        let mut file = File::from(root.open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
+        let mut file = root.open_file(path, OFlags::RDONLY, Mode::empty())?;
         file.seek(SeekFrom::Start(self.offset))?;
         let mut new = Vec::new();
         file.read_to_end(&mut new)?;

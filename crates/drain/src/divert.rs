@@ -1,10 +1,15 @@
-//! The name on the PFS that a file is put under, where its own is another's.
+//! The name on the PFS that a file is put under, where its own is another's, or the drain's.
 
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use crate::copy::Outcome;
 use crate::drain::Drain;
+use crate::logs::SPECTRAL;
 use crate::settings::SameName;
 use crate::state::State;
+use crate::status::Trouble;
 
 impl Drain {
     /// The name on the PFS that `path` is put under now; no other file of this node has it.
@@ -18,6 +23,20 @@ impl Drain {
             state.diverted.insert(path.to_owned(), taken.clone());
         }
         taken
+    }
+
+    /// Why nothing is put under `target`, if that is the drain's own log: who writes on in that would damage the file.
+    pub(crate) fn is_log(&self, path: &Path, target: &Path) -> Option<Outcome> {
+        let is_it = target.file_name() == Some(SPECTRAL.as_ref()) && target.parent() == Some(&*self.to);
+        is_it.then(|| {
+            Outcome::Taken(Trouble {
+                path: path.display().to_string(),
+                errno: Errno::EXIST.raw_os_error(),
+                message: format!("{} is the log of the drain, and no file's", target.display()),
+                advice: "give the file another name, or start the drain with --same-name suffix or folder"
+                    .to_owned(),
+            })
+        })
     }
 
     /// The next name for `path` where another node has `taken`.

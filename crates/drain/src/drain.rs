@@ -175,7 +175,8 @@ impl Drain {
         };
         let mut names = SUFFIXES_MAX;
         loop {
-            match self.copier.attempt(path, &target, there, |version| begin(&target, version)) {
+            let attempt = || self.copier.attempt(path, &target, there, |version| begin(&target, version));
+            match self.is_log(path, &target).unwrap_or_else(attempt) {
                 Outcome::Taken(_) if names > 0 && self.same_name == SameName::Suffix => {
                     names -= 1;
                     target = self.divert(path, target);

@@ -275,7 +275,7 @@ impl Flash {
     }
 
     fn opened(&self, note: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
-        Ok(File::from(Root::at(&self.folder).open(note, flags | OFlags::CLOEXEC, mode)?))
+        Root::at(&self.folder).open_file(note, flags, mode)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Failed>> {

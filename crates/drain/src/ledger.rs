@@ -25,7 +25,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use disk::Room;
+use disk::{Room, regular};
+use rustix::fs::{Mode, OFlags};
 
 pub(crate) use self::landed::Landed;
 pub(crate) use self::owner::Of;
@@ -63,7 +64,7 @@ impl Ledger {
     /// The file cannot be opened, read or written, or a newer Forebay wrote it: then it stays as it is.
     pub(crate) fn open(state: &Path) -> anyhow::Result<Ledger> {
         let path = state.join("ledger");
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let open = regular::open(&path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666));
         let mut ledger = Ledger {
             file: open.with_context(|| format!("open the ledger {}", path.display()))?,
             path: path.clone(),
@@ -99,7 +100,7 @@ impl Ledger {
         // Beside it: a kill in the midst must not forget these.
         self.room.or_give_up(|| disk::replace(&self.path, &line))?;
         (self.file, self.length) =
-            (File::options().read(true).write(true).open(&self.path)?, length_of(&line));
+            (regular::open(&self.path, OFlags::RDWR, Mode::empty())?, length_of(&line));
         (self.landed, self.begun) = (HashMap::new(), HashMap::new());
         (self.placed, self.paths) = (HashMap::new(), HashMap::new());
         self.of = Some(of);

@@ -21,6 +21,7 @@ pub mod bound;
 mod burst;
 mod claims;
 mod closed;
+pub mod commit;
 mod committer;
 mod copy;
 mod deadline;

@@ -7,7 +7,7 @@
 //! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","attempts","errno","message"}
 //! ```
 //!
-//! Lines are written in whole groups, with append, so that those of several nodes do not mix.
+//! A path that is no UTF-8 is a list of its bytes in the second. Lines are written in whole groups, with append, so that those of several nodes do not mix.
 //!
 //! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's
 //! end.
@@ -24,8 +24,15 @@ use disk::below::Root;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
+use stage::journal::PathText;
 
 use crate::status::Trouble;
+
+/// The name of the first in the PFS folder: no drained file gets it.
+pub(crate) const SPECTRAL: &str = "spectral.log";
+
+/// What each of its lines begins with.
+const SPECTRAL_BEGIN: &str = "Spectral Work ";
 
 /// Both logs.
 pub(crate) struct Logs {
@@ -78,9 +85,9 @@ pub(crate) struct Line<'a> {
     /// The node.
     pub host: &'a str,
     /// The path below the drained folder.
-    pub path: &'a str,
+    pub path: PathText,
     /// The name on the PFS.
-    pub target: &'a str,
+    pub target: PathText,
     /// Bytes.
     pub size: u64,
     /// CRC32C, eight hexadecimal digits.
@@ -118,7 +125,7 @@ impl Logs {
     /// The PFS's.
     pub(crate) fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
         let files = Files {
-            spectral: Log::open(&to.join("spectral.log"))?,
+            spectral: Log::open(&to.join(SPECTRAL))?.of_spectral(&to.join(SPECTRAL))?,
             json: Log::open(&session.join(format!("{host}.jsonl")))?.with_torn_end()?,
             broken: false,
         };
@@ -134,7 +141,7 @@ impl Logs {
             Verb::Done => "DONE",
         };
         let mut output = self.lock();
-        output.spectral.extend_from_slice(format!("Spectral Work {verb} File : ").as_bytes());
+        output.spectral.extend_from_slice(format!("{SPECTRAL_BEGIN}{verb} File : ").as_bytes());
         output.spectral.extend_from_slice(target.as_os_str().as_bytes());
         output.spectral.push(b'\n');
     }
@@ -145,8 +152,8 @@ impl Logs {
             time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             event: event.event,
             host: &self.host,
-            path: &event.path.to_string_lossy(),
-            target: &event.target.to_string_lossy(),
+            path: event.path.into(),
+            target: event.target.into(),
             size: event.size,
             crc32c: event.crc32c.map(|sum| format!("{sum:08x}")),
             attempts: event.attempts,
@@ -211,12 +218,26 @@ impl Log {
     fn open(path: &Path) -> std::io::Result<Log> {
         let root = Root::at(path.parent().unwrap_or(path));
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        let file = root.open(path, flags, Mode::from_raw_mode(0o666)).map_err(|errno| {
-            let advice = if errno == Errno::LOOP { " (it is a symbolic link; move it away)" } else { "" };
-            let error = std::io::Error::from(errno);
+        let file = root.open_file(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| {
+            let is_link = Errno::from_io_error(&error) == Some(Errno::LOOP);
+            let advice = if is_link { " (it is a symbolic link; move it away)" } else { "" };
             std::io::Error::new(error.kind(), format!("open {}: {error}{advice}", path.display()))
         })?;
-        Ok(Log { file: File::from(file), torn: false })
+        Ok(Log { file, torn: false })
+    }
+
+    /// Sees whether it is a log of drains: nothing is appended to somebody's file that is only called so.
+    fn of_spectral(self, path: &Path) -> std::io::Result<Log> {
+        let mut begin = [0; SPECTRAL_BEGIN.len()];
+        let length =
+            usize::try_from(self.file.metadata()?.len()).map_or(begin.len(), |len| len.min(begin.len()));
+        self.file.read_exact_at(&mut begin[..length], 0)?;
+        if SPECTRAL_BEGIN.as_bytes().starts_with(&begin[..length]) {
+            return Ok(self);
+        }
+        let text = "is there, and no drain has written it: it stays as it is; move it away, as the drain's log gets \
+                    this name";
+        Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("{} {text}", path.display())))
     }
 
     /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.

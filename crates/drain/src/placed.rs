@@ -2,7 +2,6 @@
 //!
 //! **Invariant:** somebody else's file, and one that was touched since, is never taken for the drainer's.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -135,7 +134,7 @@ impl Under {
 /// # Errors
 /// The PFS's.
 pub(crate) fn sum_of(root: &Root, target: &Path) -> std::io::Result<u32> {
-    let mut file = File::from(root.open(target, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
+    let mut file = root.open_file(target, OFlags::RDONLY, Mode::empty())?;
     let (mut sum, mut buffer) = (0, vec![0; SUM_AT_ONCE]);
     loop {
         match file.read(&mut buffer)? {

@@ -17,7 +17,8 @@ use std::time::SystemTime;
 use disk::below::Root;
 use serde::Serialize;
 
-use crate::rendezvous::{Files, RECEIPT, Rendezvous};
+use crate::rendezvous::{Files, Rendezvous};
+use crate::settings::RECEIPT;
 use crate::status::Status;
 
 /// The receipt's first line.

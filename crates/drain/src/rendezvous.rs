@@ -18,26 +18,26 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use disk::below::Root;
 use rustix::fs::{AtFlags, unlinkat};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use stage::journal::PathText;
 
 use self::draft::{is_temporary, write, write_as};
 use crate::namesake;
+use crate::settings::{LOG_SUFFIX, RECEIPT};
 use crate::status::{Answer, Status, now_ms};
 
-/// The receipt's name: see [`crate::receipt`].
-pub(crate) const RECEIPT: &str = "receipt.jsonl";
+/// As large as an answer without troubles is on most file systems, bytes.
+const ANSWER_BYTES: usize = 4096;
 
 /// The end of a status file's name.
 const STATUS_SUFFIX: &str = ".status";
-
-/// That of a log's.
-const LOG_SUFFIX: &str = ".jsonl";
 
 /// The end of the name of a refused start's file.
 const REFUSED_SUFFIX: &str = ".refused";
 
 /// The last line of every file in the nodes' logs, by host and path below the drained folder.
-pub type Files = BTreeMap<(String, String), serde_json::Value>;
+pub type Files = BTreeMap<(String, PathBuf), serde_json::Value>;
 
 /// The folder of a session.
 #[derive(Clone, Debug)]
@@ -138,9 +138,25 @@ impl Rendezvous {
             rustix::system::uname().nodename().to_string_lossy(),
             std::process::id()
         );
-        std::fs::create_dir_all(self.folder.join("answers").join(&id))?;
-        std::fs::write(self.folder.join("requests").join(&id), "")?;
+        let named = |path: &Path, error: std::io::Error| {
+            std::io::Error::new(error.kind(), format!("make {}: {error}", path.display()))
+        };
+        let (answers, request) = (self.answers_to(&id), self.folder.join("requests").join(&id));
+        std::fs::create_dir_all(&answers).map_err(|error| named(&answers, error))?;
+        let made = Root::at(&self.folder).reach(&request).map_err(Into::into);
+        let made = made.and_then(|place| place.create(&place.name));
+        made.inspect_err(|_| self.withdraw(&id)).map_err(|error| named(&request, error))?;
         Ok(id)
+    }
+
+    fn answers_to(&self, id: &str) -> PathBuf {
+        self.folder.join("answers").join(id)
+    }
+
+    /// Writes what is as large as an answer beside those to a request.
+    pub(crate) fn try_room(&self, id: &str) -> std::io::Result<()> {
+        // No host's name begins with a dot.
+        write(&self.answers_to(id).join(".room"), &" ".repeat(ANSWER_BYTES))
     }
 
     /// What has been answered so far.
@@ -149,7 +165,7 @@ impl Rendezvous {
     /// The PFS's.
     pub fn answers(&self, id: &str) -> std::io::Result<Vec<Answer>> {
         let mut answers = Vec::new();
-        for entry in std::fs::read_dir(self.folder.join("answers").join(id))? {
+        for entry in std::fs::read_dir(self.answers_to(id))? {
             let path = entry?.path();
             if !is_temporary(&path) {
                 answers.extend(read(&path)?);
@@ -163,7 +179,7 @@ impl Rendezvous {
     pub fn withdraw(&self, id: &str) {
         // What cannot be removed is answered by a later drainer, which harms nobody.
         let _ = std::fs::remove_file(self.folder.join("requests").join(id));
-        let _ = std::fs::remove_dir_all(self.folder.join("answers").join(id));
+        let _ = std::fs::remove_dir_all(self.answers_to(id));
     }
 
     /// The last line of every file in the logs of all hosts: what is on the PFS, what is not, what was removed.
@@ -179,7 +195,10 @@ impl Rendezvous {
                 continue;
             }
             // A line that was cut off may end within a letter.
-            add_last_lines(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut last);
+            let text = disk::read(&path).map_err(|error| {
+                std::io::Error::new(error.kind(), format!("read {}: {error}", path.display()))
+            })?;
+            add_last_lines(&String::from_utf8_lossy(&text.unwrap_or_default()), &mut last);
         }
         Ok(last)
     }
@@ -203,7 +222,7 @@ impl Rendezvous {
 
     /// Answers a request.
     pub(crate) fn answer(&self, id: &str, answer: &Answer) -> std::io::Result<()> {
-        write(&self.folder.join("answers").join(id).join(&answer.host), answer)
+        write(&self.answers_to(id).join(&answer.host), answer)
     }
 
     /// Says how a drainer is.
@@ -252,12 +271,17 @@ impl Rendezvous {
     }
 }
 
+/// The path that a line of a log has under this key.
+pub fn path_in(line: &serde_json::Value, key: &str) -> PathBuf {
+    PathText::deserialize(&line[key]).map_or_else(|_| PathBuf::new(), |path| path.to_path())
+}
+
 fn add_last_lines(log: &str, last: &mut Files) {
     for line in log.lines() {
         // One that is being written is the next reader's; one that was cut off is followed by a whole one.
         let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
-        let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
-        last.insert((text("host"), text("path")), line);
+        let host = line["host"].as_str().unwrap_or_default().to_owned();
+        last.insert((host, path_in(&line, "path")), line);
     }
 }
 

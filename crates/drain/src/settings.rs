@@ -18,6 +18,12 @@ pub const REQUEST: &str = "request.json";
 /// is over. It goes when a drainer starts.
 pub const STOPPED: &str = "stopped";
 
+/// The end of the name of a node's log in the session's folder.
+pub(crate) const LOG_SUFFIX: &str = ".jsonl";
+
+/// The receipt's name there: see [`crate::receipt`].
+pub(crate) const RECEIPT: &str = "receipt.jsonl";
+
 /// How one drainer works, as its command line has it.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
@@ -169,7 +175,7 @@ impl Settings {
 
     /// This node's name.
     pub fn host(&self) -> String {
-        self.host.as_deref().map_or_else(own_host, plain)
+        self.host.as_deref().map_or_else(own_host, host)
     }
 
     /// Where the drainers of a job meet.
@@ -181,7 +187,14 @@ impl Settings {
 /// The name of this node where nobody gives it another.
 pub fn own_host() -> String {
     let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    plain(&variable("SLURMD_NODENAME").unwrap_or_else(own))
+    host(&variable("SLURMD_NODENAME").unwrap_or_else(own))
+}
+
+/// A node's name, which the names of its files in the session's folder begin with.
+fn host(name: &str) -> String {
+    let name = plain(name);
+    // The receipt of all nodes is no log of one.
+    if format!("{name}{LOG_SUFFIX}") == RECEIPT { format!("_{name}") } else { name }
 }
 
 /// Where the drainers of a session meet: the one that is named, else that of this job.

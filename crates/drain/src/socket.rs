@@ -184,7 +184,7 @@ impl Drain {
             // Before the reply: who has it may look at once.
             Some(Order::Stop) => {
                 self.leave();
-                if let Err(error) = room.or_give_up(|| std::fs::write(state.join(STOPPED), "")) {
+                if let Err(error) = room.or_give_up(|| stopped(state)) {
                     tracing::warn!("end without a note that the user wants it: {error}");
                 }
                 return Ok(Some(stream));
@@ -194,6 +194,11 @@ impl Drain {
         reply(&stream, &self.status())?;
         Ok(None)
     }
+}
+
+fn stopped(state: &Path) -> std::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    disk::regular::open(&state.join(STOPPED), flags, Mode::from_raw_mode(0o666)).map(drop)
 }
 
 fn reply(mut stream: &UnixStream, value: &impl Serialize) -> std::io::Result<()> {

@@ -231,8 +231,8 @@ fn claims(settings: &Settings, ledger: &Ledger) -> anyhow::Result<Option<Arc<Cla
         return Ok(None);
     }
     let rendezvous = settings.rendezvous();
-    let claims = Claims::open(&rendezvous, &settings.host(), kept(ledger));
-    Ok(Some(Arc::new(claims.with_context(|| format!("open the claims in {}", rendezvous.display()))?)))
+    let claims = Claims::open(&rendezvous, &settings.host(), kept(ledger)).context("open the claims");
+    Ok(Some(Arc::new(claims?)))
 }
 
 impl Names for Mutex<State> {

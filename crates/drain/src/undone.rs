@@ -35,16 +35,13 @@ impl Drain {
             Files::new()
         });
         for ((_, path), line) in &told {
-            // A name that is no UTF-8 is not known from it.
-            if matches!(line["event"].as_str(), Some("failed" | "open"))
-                && !path.contains(char::REPLACEMENT_CHARACTER)
-            {
-                self.logs.remember_undone(path.into());
+            if matches!(line["event"].as_str(), Some("failed" | "open")) && is_known(path) {
+                self.logs.remember_undone(path.clone());
             }
         }
         let state = self.lock();
         for (path, landed) in state.ledger.landed() {
-            let line = told.get(&(self.host.clone(), path.to_string_lossy().into_owned()));
+            let line = told.get(&(self.host.clone(), path.clone()));
             let sum = landed.crc32c.map(|sum| format!("{sum:08x}"));
             let is_told = |line: &Value| line["event"] == "done" && line["crc32c"].as_str() == sum.as_deref();
             if !line.is_some_and(is_told) {
@@ -98,9 +95,7 @@ impl Drain {
     ) {
         for path in self.logs.undone() {
             let is_unseen = unseen.iter().any(|trouble| Path::new(&trouble.path) == path);
-            // A name that is no UTF-8 is not known from a message.
-            let is_known = path.to_str().is_none_or(|text| !text.contains(char::REPLACEMENT_CHARACTER));
-            if is_unseen || !is_known || failed.contains_key(&path) || open.contains(&path) {
+            if is_unseen || !is_known(&path) || failed.contains_key(&path) || open.contains(&path) {
                 continue;
             }
             let there = if path.is_absolute() { Ok(None) } else { self.top.find(&path) };
@@ -163,4 +158,9 @@ impl Drain {
             trouble: Some(&trouble),
         });
     }
+}
+
+/// Earlier drainers, and messages, have a name that is no UTF-8 in a text that may be another's, too.
+fn is_known(path: &Path) -> bool {
+    path.to_str().is_none_or(|text| !text.contains(char::REPLACEMENT_CHARACTER))
 }

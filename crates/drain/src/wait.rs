@@ -1,22 +1,22 @@
 //! Those who ask the drainers of a job: is everything on the PFS?
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use disk::below::{Root, by_descriptor};
-use rustix::fs::{AtFlags, renameat, symlinkat, unlinkat};
-use serde::Serialize;
-
-use crate::namesake::{machine, short_hash};
-use crate::rendezvous::Rendezvous;
+use crate::rendezvous::{Rendezvous, path_in};
 use crate::status::{Answer, SILENCE_MAX, Status, now_ms};
 
 /// How often the rendezvous is read.
 const PERIOD: Duration = Duration::from_millis(300);
+
+/// How often it is looked whether an answer could be written.
+const ROOM_PERIOD: Duration = Duration::from_secs(1);
+
+/// So often in succession there is no room for one when the PFS counts as full: a copy takes all there is, until it is
+/// given up for want of more.
+const FULL_AFTER: u32 = 3;
 
 /// How all drainers of a job stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,15 +44,6 @@ pub enum Ending {
     Stopped(Vec<Status>),
 }
 
-/// A marker: everything of this name is on the PFS, of all nodes.
-#[derive(Debug, Serialize)]
-struct Marker<'a> {
-    name: &'a str,
-    committed: String,
-    hosts: Vec<&'a str>,
-    files: usize,
-}
-
 /// What a waiting user is told meanwhile.
 pub trait Watcher {
     /// The drainers stand like this.
@@ -65,10 +56,15 @@ pub trait Watcher {
     fn late(&mut self, status: &Status, seconds_left: u64);
 }
 
+/// Whether this says that the PFS, or somebody's share of it, is full.
+pub fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 /// Waits until every drainer of the session has decided about all that is closed by now.
 ///
 /// # Errors
-/// The PFS's.
+/// The PFS's; also where that is too full for an answer: nobody would ever hear one ([`is_full`]).
 pub fn wait(
     rendezvous: &Path,
     timeout: Option<Duration>,
@@ -99,6 +95,33 @@ fn heard(rendezvous: &Rendezvous, id: &str) -> std::io::Result<(Vec<Answer>, Vec
     Ok((answers, statuses))
 }
 
+/// Whether there is room for the answers that are waited for.
+struct RoomForAnswers {
+    looked: Instant,
+    full: u32,
+}
+
+impl RoomForAnswers {
+    /// Looks, every now and then.
+    fn look(&mut self, rendezvous: &Rendezvous, id: &str) -> std::io::Result<()> {
+        if self.looked.elapsed() < ROOM_PERIOD {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        match rendezvous.try_room(id) {
+            Err(error) if is_full(&error) => {
+                self.full += 1;
+                if self.full >= FULL_AFTER { Err(error) } else { Ok(()) }
+            }
+            // Whatever else that is, the answers tell.
+            _ => {
+                self.full = 0;
+                Ok(())
+            }
+        }
+    }
+}
+
 fn wait_for(
     rendezvous: &Rendezvous,
     id: &str,
@@ -108,6 +131,7 @@ fn wait_for(
     let give_up = timeout.map(|timeout| Instant::now() + timeout);
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
     let mut seen: Option<BTreeSet<String>> = None;
+    let mut room = RoomForAnswers { looked: Instant::now(), full: 0 };
     loop {
         let (answers, statuses) = heard(rendezvous, id)?;
         watcher.sums(sums(&statuses));
@@ -131,6 +155,7 @@ fn wait_for(
                 watcher.late(status, left);
             }
         }
+        room.look(rendezvous, id)?;
         std::thread::sleep(if is_sure { PERIOD } else { PERIOD / 10 });
     }
 }
@@ -155,15 +180,15 @@ pub fn has_drained(rendezvous: &Path, to: &Path, name: &Path) -> std::io::Result
     let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
     let files = Rendezvous::new(rendezvous.to_owned()).files()?;
     Ok(files.iter().any(|((_, path), line)| {
-        let target = Path::new(line["target"].as_str().unwrap_or_default());
+        let target = path_in(line, "target");
         let is_there = match line["event"].as_str() {
             Some("failed" | "open") => false,
             // On the node: what was drained of it may stay, if anything was.
             Some("removed") if line["attempts"] == 0 => false,
-            Some("removed") => disk::exists(target).unwrap_or(true),
+            Some("removed") => disk::exists(&target).unwrap_or(true),
             _ => true,
         };
-        is_there && (Path::new(path).starts_with(name) || target.starts_with(to.join(name)))
+        is_there && (path.starts_with(name) || target.starts_with(to.join(name)))
     }))
 }
 
@@ -182,104 +207,4 @@ pub fn sums(statuses: &[Status]) -> Sums {
         done: sums.done + status.done,
         failed: sums.failed + status.failed,
     })
-}
-
-/// Whether the file is a commit's.
-fn is_marker(file: &Path) -> std::io::Result<bool> {
-    let text = std::fs::read(file)?;
-    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
-    Ok(value.is_some_and(|value| value["committed"].is_string()))
-}
-
-/// What a commit is about to replace is of an earlier one: the job may have drained a file of that name.
-fn must_be_of_a_commit(path: &Path, found: std::io::Result<bool>) -> std::io::Result<()> {
-    match found {
-        Ok(true) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error)
-            if !matches!(
-                error.kind(),
-                std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory
-            ) =>
-        {
-            Err(error)
-        }
-        _ => Err(std::io::Error::new(
-            std::io::ErrorKind::AlreadyExists,
-            format!("{} is there, and no commit has made it", path.display()),
-        )),
-    }
-}
-
-/// What a commit is about to replace is an earlier one's, and none that a drainer of the job has put there.
-fn may_be_replaced(rendezvous: &Path, to: &Path, (file, latest): (&Path, &Path)) -> std::io::Result<()> {
-    must_be_of_a_commit(file, is_marker(file))?;
-    must_be_of_a_commit(latest, std::fs::read_link(latest).map(|_| true))?;
-    must_not_be_drained(rendezvous, to, &[file, latest])
-}
-
-/// It may look like a commit's, and a drainer owes the file there.
-fn must_not_be_drained(rendezvous: &Path, to: &Path, names: &[&Path]) -> std::io::Result<()> {
-    let there: Vec<&&Path> = names.iter().filter(|path| std::fs::symlink_metadata(path).is_ok()).collect();
-    if there.is_empty() {
-        return Ok(());
-    }
-    let whole = to.canonicalize()?;
-    let files = Rendezvous::new(rendezvous.to_owned()).files()?;
-    let drained = |path: &Path| {
-        let target = path.strip_prefix(to).map_or_else(|_| path.to_owned(), |name| whole.join(name));
-        files.values().any(|line| {
-            matches!(line["event"].as_str(), Some("done" | "kept"))
-                && line["target"].as_str().is_some_and(|drained| Path::new(drained) == target)
-        })
-    };
-    let Some(path) = there.into_iter().find(|path| drained(path)) else { return Ok(()) };
-    let text = format!("{} is there, and the job has drained it", path.display());
-    Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text))
-}
-
-/// Publishes that the group `name` is whole: the file `TO/NAME.committed`, and the link `TO/latest` if there is a
-/// `TO/NAME`. Call it only after all answers were whole, of the drainers that meet in `rendezvous`. Returns what was
-/// made.
-///
-/// # Errors
-/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit.
-pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<PathBuf>> {
-    let marker = Marker {
-        name,
-        committed: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
-        hosts: answers.iter().map(|answer| answer.host.as_str()).collect(),
-        files: answers.iter().map(|answer| answer.landed).sum(),
-    };
-    let mut text = serde_json::to_vec(&marker)?;
-    text.push(b'\n');
-    let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
-    may_be_replaced(rendezvous, to, (&file, &latest))?;
-    // Several may publish one name at once.
-    let temporary =
-        format!(".{}.{}.committing", name.replace('/', "_"), short_hash(&(machine(), std::process::id())));
-    let temporary = OsString::from(temporary);
-    let root = Root::hold(to)?;
-    let (place, above) = (root.reach(&file)?, root.inside(to)?);
-    // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
-    let mut draft = above.create(&temporary)?;
-    let made = draft.write_all(&text).and_then(|()| draft.sync_all());
-    let renamed = || renameat(&above.folder, &temporary, &place.folder, &place.name).map_err(Into::into);
-    if let Err(error) = made.and_then(|()| renamed()) {
-        let _ = unlinkat(&above.folder, &temporary, AtFlags::empty());
-        return Err(error);
-    }
-    let mut made = vec![file];
-    if disk::exists(&to.join(name))? {
-        // What a commit left that was killed in between.
-        let _ = unlinkat(&above.folder, &temporary, AtFlags::empty());
-        symlinkat(name, &above.folder, &temporary)?;
-        renameat(&above.folder, &temporary, &above.folder, "latest")?;
-        made.push(latest);
-    }
-    // A group may be in a folder below.
-    for folder in [&place.folder, &above.folder] {
-        File::open(by_descriptor(folder))?.sync_all()?;
-    }
-    Ok(made)
 }

@@ -72,8 +72,8 @@ fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
         let whole = std::fs::read(&log).unwrap();
         std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
     }
-    let told: Vec<String> = rendezvous.files().unwrap().into_keys().map(|(_, path)| path).collect();
-    assert_eq!(told, ["a", "b"]);
+    let told: Vec<PathBuf> = rendezvous.files().unwrap().into_keys().map(|(_, path)| path).collect();
+    assert_eq!(told, ["a", "b"].map(PathBuf::from));
 }
 
 #[test]
@@ -85,5 +85,8 @@ fn a_line_that_was_cut_off_within_a_letter_keeps_no_others_from_being_read() {
     std::fs::write(folder.path().join("n1.jsonl"), [&line("a")[..], torn, b"\n", &line("b")[..]].concat())
         .unwrap();
     let files = rendezvous.files().unwrap();
-    assert_eq!(files.keys().map(|(_, path)| &**path).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        files.keys().map(|(_, path)| path.to_owned()).collect::<Vec<_>>(),
+        ["a", "b"].map(PathBuf::from)
+    );
 }

@@ -23,7 +23,7 @@ fn a_commit_replaces_nothing_that_the_job_has_drained() {
     let answer = node.settle();
     assert_eq!(answer.failed, []);
     let rendezvous = node.to.join(".forebay-drain/s");
-    let commit = |step| drain::wait::commit(&rendezvous, &node.to, step, std::slice::from_ref(&answer));
+    let commit = |step| drain::commit::commit(&rendezvous, &node.to, step, std::slice::from_ref(&answer));
     for (step, in_the_way) in [("step1", "step1.committed"), ("step2", "latest")] {
         let said = commit(step).unwrap_err().to_string();
         assert!(said.contains(in_the_way) && said.contains("the job has drained it"), "{said}");

@@ -42,15 +42,25 @@ pub(super) fn receipt(of: &DrainOf, output: &Output) -> Result<(), Failure> {
         std::io::ErrorKind::NotFound => nobody(of),
         _ => Failure::local("read the drainers' logs in", &of.to, &error),
     })?;
-    for ((host, path), line) in files {
+    for ((host, _), line) in files {
         if of.json {
             output.object(&line);
             continue;
         }
-        let text = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+        // A path that is no UTF-8 is a list of its bytes.
+        let text = |key: &str| match &line[key] {
+            serde_json::Value::Null => "-".to_owned(),
+            value => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        };
         let why = text("message");
         let rest = if why.is_empty() { text("target") } else { why };
-        output.say(&format!("{} {} {} {host}:{path} {rest}", text("event"), text("crc32c"), line["size"]));
+        output.say(&format!(
+            "{} {} {} {host}:{} {rest}",
+            text("event"),
+            text("crc32c"),
+            line["size"],
+            text("path")
+        ));
     }
     Ok(())
 }

@@ -21,13 +21,19 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     let folder = settings::rendezvous(&of.to, of.session.as_deref());
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
-    let ended = ended.map_err(|error| Failure::local("read the drainers' files in", &of.to, &error))?;
+    let ended = ended.map_err(|error| match wait::is_full(&error) {
+        true => full(of, &error),
+        false => Failure::local("read the drainers' files in", &of.to, &error),
+    })?;
     if let Ending::Answered(answers) = &ended {
         if let Some(warning) = unheard::warning(of, answers) {
             output.note(&warning);
         }
         let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
-        written.map_err(|error| Failure::local("write the receipt in", &of.to, &error))?;
+        written.map_err(|error| match wait::is_full(&error) {
+            true => full(of, &error),
+            false => Failure::local("write the receipt in", &of.to, &error),
+        })?;
     }
     match ended {
         Ending::Nobody => Err(nobody(of)),
@@ -38,6 +44,21 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
             Ok(answers)
         }
         Ending::Answered(answers) => Err(not_whole(&answers, output)),
+    }
+}
+
+/// What to do where the PFS has no room for what is asked and answered there.
+fn full(of: &DrainOf, error: &std::io::Error) -> Failure {
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!(
+            "{error}: the file system of {}, or your share of it (quota), is full: the drainers can neither copy to it \
+             nor answer there",
+            of.to.display()
+        ),
+        advice: "make room there, or ask its operator for a larger quota, then repeat the command; what is not drained \
+                 is kept on its nodes"
+            .into(),
     }
 }
 
@@ -132,7 +153,7 @@ pub(super) fn commit(
             ),
         ));
     }
-    let made = wait::commit(&rendezvous, &of.to, name, &answers);
+    let made = drain::commit::commit(&rendezvous, &of.to, name, &answers);
     for path in made.map_err(|error| not_published(&of.to, &error))? {
         output.say(&format!("forebay: {} is published", path.display()));
     }

@@ -1,0 +1,187 @@
+//! The end of a commit: the marker of a group that is whole, and the link to the last one.
+//!
+//! **Invariant:** what a commit replaces is what it has looked at, and an earlier commit's.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use disk::below::{Place, Root, by_descriptor};
+use rustix::fs::{AtFlags, symlinkat, unlinkat};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::generation::{if_there, look_in};
+use crate::namesake::{machine, short_hash};
+use crate::rendezvous::{Rendezvous, path_in};
+use crate::status::Answer;
+
+/// A marker: everything of this name is on the PFS, of all nodes.
+#[derive(Debug, Serialize)]
+struct Marker<'a> {
+    name: &'a str,
+    committed: String,
+    hosts: Vec<&'a str>,
+    files: usize,
+}
+
+/// Whether the file is a commit's; `None`: there is none.
+fn is_marker(file: &Path) -> io::Result<Option<bool>> {
+    let Some(text) = disk::read(file)? else { return Ok(None) };
+    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    Ok(Some(value.is_some_and(|value| value["committed"].is_string())))
+}
+
+/// What a commit is about to replace is of an earlier one: the job may have drained a file of that name.
+fn must_be_of_a_commit(path: &Path, found: io::Result<Option<bool>>) -> io::Result<()> {
+    match found {
+        Ok(Some(true) | None) => Ok(()),
+        Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::IsADirectory) => {
+            Err(error)
+        }
+        _ => Err(io::Error::new(
+            ErrorKind::AlreadyExists,
+            format!("{} is there, and no commit has made it", path.display()),
+        )),
+    }
+}
+
+/// It may look like a commit's, and a drainer of the job owes the file there.
+fn must_not_be_drained(rendezvous: &Path, to: &Path, path: &Path) -> io::Result<()> {
+    if disk::if_there(std::fs::symlink_metadata(path))?.is_none() {
+        return Ok(());
+    }
+    let name = path.strip_prefix(to).map_or_else(|_| path.to_owned(), Path::to_owned);
+    let target = to.canonicalize()?.join(name);
+    let files = Rendezvous::new(rendezvous.to_owned()).files()?;
+    let is_it = |line: &serde_json::Value| {
+        matches!(line["event"].as_str(), Some("done" | "kept")) && path_in(line, "target") == target
+    };
+    if !files.values().any(is_it) {
+        return Ok(());
+    }
+    let text = format!("{} is there, and the job has drained it", path.display());
+    Err(io::Error::new(ErrorKind::AlreadyExists, text))
+}
+
+/// Publishes that the group `name` is whole: the file `TO/NAME.committed`, and the link `TO/latest` if there is a
+/// `TO/NAME`. Call it only after all answers were whole, of the drainers that meet in `rendezvous`. Returns what was
+/// made.
+///
+/// # Errors
+/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit.
+pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> io::Result<Vec<PathBuf>> {
+    let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
+    let may_be_replaced = |path: &Path, found| {
+        must_be_of_a_commit(path, found)?;
+        must_not_be_drained(rendezvous, to, path)
+    };
+    let file_may = || may_be_replaced(&file, is_marker(&file));
+    let latest_may = || {
+        may_be_replaced(&latest, disk::if_there(std::fs::read_link(&latest)).map(|link| link.map(|_| true)))
+    };
+    // Neither where only one may.
+    file_may().and_then(|()| latest_may())?;
+    let root = Root::hold(to)?;
+    let (place, above) = (root.reach(&file)?, root.reach(&latest)?);
+    let draft = draft(name);
+    // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
+    let made = place.create(&draft).and_then(|mut file| {
+        file.write_all(&text(name, answers)?)?;
+        file.sync_all()
+    });
+    put(&place, &draft, made, file_may)?;
+    let mut made = vec![file.clone()];
+    if disk::exists(&to.join(name))? {
+        // What a commit left that was killed in between.
+        let _ = unlinkat(&above.folder, &draft, AtFlags::empty());
+        let linked = symlinkat(name, &above.folder, &draft).map_err(io::Error::from);
+        put(&above, &draft, linked, latest_may)?;
+        made.push(latest.clone());
+    }
+    // A group may be in a folder below.
+    for folder in [&place.folder, &above.folder] {
+        File::open(by_descriptor(folder))?.sync_all()?;
+    }
+    Ok(made)
+}
+
+fn text(name: &str, answers: &[Answer]) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(&Marker {
+        name,
+        committed: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
+        hosts: answers.iter().map(|answer| answer.host.as_str()).collect(),
+        files: answers.iter().map(|answer| answer.landed).sum(),
+    })?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Several may publish one name at once.
+fn draft(name: &str) -> OsString {
+    let who = short_hash(&(machine(), std::process::id()));
+    format!(".{}.{who}.committing", name.replace('/', "_")).into()
+}
+
+/// Gives the draft that was `made` its name, or removes it. Others may commit meanwhile: what they put there is looked
+/// at by `may_be_replaced`, as what was there before.
+fn put(
+    place: &Place,
+    draft: &OsStr,
+    made: io::Result<()>,
+    may_be_replaced: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let put = || -> io::Result<()> {
+        loop {
+            let before = if_there(look_in(place.folder.as_fd(), &place.name))?;
+            may_be_replaced()?;
+            let put = match before {
+                None => place.fill_with(draft),
+                Some(before) => {
+                    place.displace_with(draft, |folder, name| Ok(look_in(folder, name)?.is_still(&before)))
+                }
+            };
+            match put {
+                Err(Errno::EXIST) => {}
+                put => return Ok(put?),
+            }
+        }
+    };
+    made.and_then(|()| put()).inspect_err(|_| {
+        let _ = unlinkat(&place.folder, draft, AtFlags::empty());
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_to_the_name_of_a_marker_after_it_was_looked_at_stays() {
+        for there in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let [name, draft] = ["a.committed", "draft"].map(|name| folder.path().join(name));
+            if there {
+                std::fs::write(&name, "of a commit").unwrap();
+            }
+            std::fs::write(&draft, "{}").unwrap();
+            let place = Root::hold(folder.path()).unwrap().reach(Path::new("a.committed")).unwrap();
+            let looks = Cell::new(0);
+            let may_be_replaced = || {
+                looks.set(looks.get() + 1);
+                if looks.get() > 1 {
+                    return Err(ErrorKind::AlreadyExists.into());
+                }
+                let other = folder.path().join("other");
+                std::fs::write(&other, "somebody's").and_then(|()| std::fs::rename(&other, &name))
+            };
+            put(&place, OsStr::new("draft"), Ok(()), may_be_replaced).unwrap_err();
+            assert_eq!(std::fs::read_to_string(&name).unwrap(), "somebody's");
+            assert!(!disk::exists(&draft).unwrap());
+        }
+    }
+}
