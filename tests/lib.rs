@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here touches a state folder, a process or a mount that the test did not start itself;
 //! whatever a test started is ended when its [`cluster::Cluster`] is dropped, also when the test failed.
 
+pub mod attackers;
 pub mod cluster;
 pub mod datawarp;
 pub mod disk;
@@ -18,6 +19,7 @@ mod promises;
 pub mod random;
 pub mod runner;
 pub mod sbatch;
+pub mod sharing;
 pub mod site;
 pub mod star_catalogue;
 pub mod tree;

@@ -1,5 +1,6 @@
 //! What is measured: a file for each group of lines.
 
+pub mod attacked;
 pub mod builds;
 pub mod drained;
 pub mod growth;
@@ -43,7 +44,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 19] = [
+pub const GROUPS: [Group; 20] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -62,6 +63,7 @@ pub const GROUPS: [Group; 19] = [
     ours("node-local", node_local::measure),
     ours("drained", drained::measure),
     ours("slurm", slurm::measure),
+    ours("attacked", attacked::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },
 ];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::processes::wait_until;
 
-use crate::site::{ADA, Site};
+use tests::sharing::{ADA, Site};
 
 /// What an ordinary user runs on a storage node: it takes the port of the data path while the node is away, welcomes
 /// whoever comes as the protocol wants it, without the key, and says what it hears afterwards.

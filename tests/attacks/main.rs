@@ -9,12 +9,10 @@ mod crowds;
 mod impostors;
 mod rotated;
 mod shared_buffers;
-mod site;
 mod swapped;
 
 use tests::runner::Runner;
-
-use site::Site;
+use tests::sharing::Site;
 
 /// A test on this cluster.
 type Test = tests::runner::Test<Site>;

@@ -11,7 +11,7 @@ use tests::cluster::Outcome;
 use tests::hosts::plain;
 use tests::processes::wait_until;
 
-use crate::site::{ADA, Site};
+use tests::sharing::{ADA, Site};
 
 /// Who has the key and speaks to a storage node: as another storage node, or by a credential for a mount that he makes
 /// himself. Says `in` when he is let in, or with which code he is refused; waits so many seconds for being cut off.

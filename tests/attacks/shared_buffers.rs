@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use tests::hosts::plain;
 
-use crate::site::{ADA, GRACE, Session, Site, contents};
+use tests::sharing::{ADA, GRACE, Session, Site, contents};
 
 /// A buffer in which ada has put files, and her session with it.
 fn with_adas_files(site: &Site) -> (String, Session<'_>) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tests::hosts::plain;
 
-use crate::site::{ADA, GRACE, Site, contents};
+use tests::sharing::{ADA, GRACE, Site, contents};
 
 /// Files of a stage, and of what an attacker wants them to replace.
 const FILES: u32 = 600;

@@ -8,7 +8,7 @@ use tests::hosts::plain;
 use tests::processes::{Process, wait_until};
 
 use super::{JOB, Part, part, part_with, thief};
-use crate::site::{ADA, Session, Site};
+use tests::sharing::{ADA, Session, Site};
 
 const SOON: Duration = Duration::from_secs(60);
 

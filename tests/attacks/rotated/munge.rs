@@ -7,7 +7,7 @@ use tests::hosts::plain;
 use tests::processes::{Process, wait_until};
 
 use super::JOB;
-use crate::site::{ADA, Session, Site};
+use tests::sharing::{ADA, Session, Site};
 
 /// Control asks nodes each second.
 const SOON: Duration = Duration::from_secs(30);

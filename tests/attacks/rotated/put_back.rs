@@ -7,7 +7,7 @@ use tests::processes::wait_until;
 
 use super::between::insist;
 use super::{Part, part, thief};
-use crate::site::{ADA, Session, Site};
+use tests::sharing::{ADA, Session, Site};
 
 /// A node without control's word waits some seconds, and asks the others.
 const SOON: Duration = Duration::from_secs(60);

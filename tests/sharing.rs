@@ -1,4 +1,4 @@
-//! The cluster, its users, and buffers that they share.
+//! A cluster without Slurm, its users, and buffers that they share.
 
 use std::fs;
 use std::ops::Deref;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tests::cluster::Outcome;
-use tests::hosts::{Hosts, plain};
-use tests::processes::wait_until;
-use tests::runner;
+use crate::cluster::Outcome;
+use crate::hosts::{Hosts, plain};
+use crate::processes::wait_until;
+use crate::runner;
 
 /// Two of them store.
 const NODES: usize = 4;
@@ -19,7 +19,7 @@ const NODES: usize = 4;
 const EMPTY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Ada has something to lose, grace tries to get at it.
-pub use tests::hosts::{ADA, GRACE, User};
+pub use crate::hosts::{ADA, GRACE, User};
 
 /// A running cluster.
 pub struct Site {
