@@ -149,6 +149,21 @@ fn a_node_that_is_started_again_still_has_everything_and_the_client_only_waits()
 }
 
 #[test]
+fn an_attribute_takes_the_room_of_the_one_that_it_replaces() {
+    everywhere(|_, client| {
+        let ino = client.create(New, ROOT, b"described", 0o640, &ME).unwrap().ino;
+        for value in [[1; 60_000], [2; 60_000]] {
+            for name in ["user.a", "user.b", "user.c", "user.d"] {
+                client.setxattr(New, ino, name.as_bytes(), &value, XattrMode::Any).unwrap();
+            }
+        }
+        assert_eq!(client.getxattr(ino, b"user.d").unwrap(), [2; 60_000]);
+        let beyond = client.setxattr(New, ino, b"user.e", &[3; 60_000], XattrMode::Any);
+        assert_eq!(beyond, Err(Errno::NOSPC));
+    });
+}
+
+#[test]
 fn appends_from_several_clients_lose_nothing() {
     everywhere(|cluster, client| {
         let ino = client.create(New, ROOT, b"log", 0o644, &ME).unwrap().ino;

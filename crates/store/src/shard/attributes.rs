@@ -132,13 +132,14 @@ impl Shard {
 fn may_set(inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result<(), Errno> {
     let xattrs = inode.xattrs.as_ref();
     let exists = inode.xattr(name).is_some();
-    let all: usize = xattrs.into_iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+    let others = xattrs.into_iter().flatten().filter(|(other, _)| other.as_slice() != name);
+    let others: usize = others.map(|(name, value)| name.len() + value.len()).sum();
     match mode {
         XattrMode::Create if exists => Err(Errno::EXIST),
         XattrMode::Replace if !exists => Err(Errno::NODATA),
         _ if name.is_empty() || name.len() > NAME_BYTES_MAX => Err(Errno::RANGE),
         _ if value.len() > XATTR_BYTES_MAX => Err(Errno::TOOBIG),
-        _ if all + name.len() + value.len() > XATTRS_BYTES_MAX => Err(Errno::NOSPC),
+        _ if others + name.len() + value.len() > XATTRS_BYTES_MAX => Err(Errno::NOSPC),
         _ => acl::check(name, value, inode.kind),
     }
 }
