@@ -41,7 +41,9 @@ impl Ground {
         let through_relays = scenario.faults.iter().any(|fault| fault.is_of_links());
         let mounts = plan.mounts;
         let plan = Plan { mounts: if through_relays { 0 } else { mounts }, ..plan };
-        let mut site = Site::start_on(plan, |n| folders.get(n).map(PathBuf::as_path));
+        let disk = |n| folders.get(n).map(PathBuf::as_path);
+        let start = if scenario.mirrored { Site::start_mirrored } else { Site::start_on };
+        let mut site = start(plan, disk);
         let mut relays = Vec::new();
         if through_relays {
             relays = site.storage.iter().map(|node| Relay::start(node.address())).collect();
@@ -60,6 +62,7 @@ impl Ground {
     /// One fault, with all that comes before and after it.
     #[track_caller]
     pub fn round(&mut self, number: u64, fault: Fault) {
+        self.load.await_progress();
         self.pause(60);
         self.load.warn(fault);
         self.strike(fault);

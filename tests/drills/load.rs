@@ -61,6 +61,14 @@ impl Running {
         }
     }
 
+    /// A program has done something since this was asked last: no fault strikes one that has not begun again.
+    #[track_caller]
+    pub fn await_progress(&mut self) {
+        if let Running::Program(program) = self {
+            program.iter_mut().for_each(Program::await_progress);
+        }
+    }
+
     /// Tells who wants to know what may happen now.
     #[track_caller]
     pub fn warn(&mut self, fault: Fault) {

@@ -1,6 +1,6 @@
-//! Programs that work in a mount, each by a script: `SCRIPT prepare FOLDER`, then `work FOLDER` until the file
-//! FOLDER/stop is there, then `check FOLDER`, by the program's own means; it prints how many transactions, commits or
-//! keys it compared.
+//! Programs that work in a mount, each by a script: `SCRIPT prepare FOLDER`, then `work FOLDER PROGRESS` until the file
+//! FOLDER/stop is there, with a line in the file PROGRESS for what it has done, then `check FOLDER`, by the program's own
+//! means; it prints how many transactions, commits or keys it compared.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,10 @@ pub struct Program {
     folder: PathBuf,
     /// What it says; not in the mount.
     log: PathBuf,
+    /// It grows with what the program does; not in the mount, either.
+    progress: PathBuf,
+    /// How long that was when somebody asked last.
+    seen: u64,
     work: Child,
 }
 
@@ -26,9 +30,21 @@ impl Program {
         let folder = mount.join(name);
         fs::create_dir(&folder).expect("the mount is writable");
         let log = mount.with_extension(name);
+        let progress = mount.with_extension("progress");
         run(&script, "prepare", &folder, &log);
-        let work = command(&script, "work", &folder, &log).spawn().expect("bash is there");
-        Program { script, folder, log, work }
+        let work = command(&script, "work", &folder, &log).arg(&progress).spawn().expect("bash is there");
+        Program { script, folder, log, progress, seen: 0, work }
+    }
+
+    /// It has done something since this was asked last.
+    #[track_caller]
+    pub fn await_progress(&mut self) {
+        let done = || fs::metadata(&self.progress).map_or(0, |file| file.len());
+        let before = self.seen;
+        let went_on = wait_until(HANGS_AFTER, || done() > before);
+        self.seen = done();
+        self.assert_works();
+        assert!(went_on, "it does nothing:\n{}", last_words(&self.log));
     }
 
     /// It works; if not, why it ended.

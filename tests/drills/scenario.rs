@@ -8,6 +8,8 @@ pub struct Scenario {
     pub name: &'static str,
     /// The nodes and mounts.
     pub plan: Plan,
+    /// Whether each storage node's part of the buffer is on the next one as well.
+    pub mirrored: bool,
     /// What the storage nodes' folders lie on.
     pub disks: Disks,
     /// What works meanwhile.

@@ -51,6 +51,15 @@ pub const ALL: &[Scenario] = &[
         0,
         300,
     ),
+    mirrored(drill(
+        "no_call_fails_when_processes_of_four_mirrored_nodes_are_killed",
+        FOUR,
+        Disks::Shared,
+        Strict,
+        ANY_KILL,
+        3,
+        100,
+    )),
     drill("no_call_fails_when_the_kernel_has_the_files", IMAGE, Disks::Shared, Strict, ANY_KILL, 0, 200),
     drill(
         "no_call_fails_when_the_namespace_is_a_mount_s_own",
@@ -108,6 +117,24 @@ pub const ALL: &[Scenario] = &[
         0,
         30,
     ),
+    drill(
+        "what_fsync_confirmed_survives_a_power_loss_of_a_node_whose_kernel_has_the_files",
+        IMAGE,
+        Disks::Xfs,
+        Honest,
+        &[PowerLossOfOne],
+        0,
+        30,
+    ),
+    mirrored(drill(
+        "what_fsync_confirmed_survives_a_power_loss_of_one_of_two_mirrored_nodes",
+        TWO,
+        Disks::Xfs,
+        Honest,
+        &[PowerLossOfOne, PowerLossOfOne, Kill(Storage)],
+        2,
+        60,
+    )),
     drill(
         "what_fsync_confirmed_survives_a_power_loss_of_all_nodes",
         FOUR,
@@ -203,5 +230,9 @@ const fn drill(
     short: u64,
     share: u64,
 ) -> Scenario {
-    Scenario { name, plan, disks, load, faults, short, share }
+    Scenario { name, plan, mirrored: false, disks, load, faults, short, share }
+}
+
+const fn mirrored(drill: Scenario) -> Scenario {
+    Scenario { mirrored: true, ..drill }
 }
