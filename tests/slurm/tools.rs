@@ -19,6 +19,16 @@ pub fn pipelines(site: &Site) {
 
     let relayed = site.on("head/grace", &["scontrol", "show", "dwstat", "nodes"]).stdout;
     assert!(relayed.contains("n4") && relayed.contains("online"), "{relayed}");
+    // What Slurm's own test35.5 looks for, with nothing there but what no job has.
+    for (what, begin) in [
+        ("pools", "pool units quantity free gran"),
+        ("nodes", "node pool online drain gran capacity insts activs"),
+        ("activations", "no activations"),
+    ] {
+        let text = site.on("head/grace", &["scontrol", "show", "dwstat", what]).stdout;
+        let words: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words.join(" "), begin, "{what}");
+    }
 
     // Slurm counts what users have, so they get buffers from it alone; operators can make them.
     let create = ["create", "instance", "--label", "hand", "--capacity", "16MiB"];
