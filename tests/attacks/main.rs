@@ -9,6 +9,7 @@ mod crowds;
 mod impostors;
 mod rotated;
 mod shared_buffers;
+mod squashed;
 mod swapped;
 
 use tests::runner::Runner;
@@ -32,6 +33,7 @@ const TOGETHER: &[Test] = &[
 
 /// One by one: they kill, or take all of a service.
 const ALONE: &[Test] = &[
+    ("root_of_a_compute_node_has_the_rights_of_nobody_in_a_pool_that_squashes_it", squashed::root),
     ("crowds_keep_nobody_from_control", crowds::control),
     ("a_job_works_on_while_the_key_is_changed_and_the_former_one_opens_nothing", rotated::key),
     ("who_is_killed_in_any_step_of_a_change_of_the_key_locks_nobody_out", rotated::between::kills),

@@ -114,6 +114,7 @@ pub struct Client {
     next_id: AtomicU64,
     /// Held while the home shard is told of losses.
     doubting: Mutex<()>,
+    squashes_root: bool,
 }
 
 impl Client {
@@ -162,6 +163,7 @@ impl Client {
             known: Arc::new(Known::new(Sharing::Shared)),
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
             doubting: Mutex::default(),
+            squashes_root: target.credential.as_ref().is_some_and(Credential::squashes_root),
         })
     }
 
@@ -173,6 +175,11 @@ impl Client {
     /// How files are spread.
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Whether root of the mount that this client is for has the rights of nobody.
+    pub fn squashes_root(&self) -> bool {
+        self.squashes_root
     }
 
     /// Asks the home shard.

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use model::Ino;
 use rustix::io::Errno;
+use wire::data::connection::encode;
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr};
 
@@ -163,6 +164,14 @@ impl Client {
             return Ok(attr.mode);
         }
         Ok(self.inode(Request::GetAttr { ino })?.attr.mode)
+    }
+
+    /// Whether nobody may do what `request` asks the home shard for; nothing is done.
+    ///
+    /// # Errors
+    /// What such a user would be told.
+    pub fn may_nobody(&self, request: &Request) -> Result<()> {
+        self.home(&Request::Squashed { request: encode(request) }).map(drop)
     }
 
     /// As [`Names::create`]; with the file itself, where [`Client::object`] would give it and it comes with the answer.

@@ -73,6 +73,9 @@ pub struct Pool {
     /// Numbers of users whose buffers may be there, as `1000-59999` or `0`; empty: everybody's.
     #[serde(default)]
     pub uids: Vec<String>,
+    /// Whether root has the rights of nobody in what is mounted of its buffers.
+    #[serde(default)]
+    pub root_squash: bool,
 }
 
 fn mirror() -> Redundancy {
@@ -102,6 +105,7 @@ impl Default for File {
                 kind: PoolKind::Storage,
                 persistent_redundancy: mirror(),
                 uids: Vec::new(),
+                root_squash: false,
             }],
         }
     }
@@ -207,6 +211,7 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
             kind: pool.kind,
             persistent_redundancy: pool.persistent_redundancy,
             uids: uids(pool)?,
+            root_squash: root_squash(pool)?,
         });
     }
     Ok(settings)
@@ -221,6 +226,16 @@ fn uids(pool: &Pool) -> Result<Vec<RangeInclusive<u32>>, String> {
     let read =
         |text| range(text).ok_or_else(|| format!("{}: uids: {text:?} is no range as 1000-59999", pool.name));
     pool.uids.iter().map(read).collect()
+}
+
+/// A private volume on a node's own flash is a local file system, in which root is root.
+fn root_squash(pool: &Pool) -> Result<bool, String> {
+    match pool.kind {
+        PoolKind::NodeLocal if pool.root_squash => {
+            Err(format!("{}: root_squash is for pools of kind storage", pool.name))
+        }
+        _ => Ok(pool.root_squash),
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +256,7 @@ mod tests {
             kind,
             persistent_redundancy: mirror(),
             uids: vec!["0".into(), "1000 - 1999".into()],
+            root_squash: kind == PoolKind::Storage,
         };
         let pool = |name, granularity| of(name, granularity, PoolKind::Storage);
         let local = |name| of(name, "1GiB", PoolKind::NodeLocal);
@@ -251,6 +267,9 @@ mod tests {
             let pool = Pool { uids: vec![wrong.into()], ..pool("a", "1GiB") };
             assert!(pools(&[pool]).unwrap_err().contains("is no range"), "{wrong}");
         }
+        assert!(pools(&[pool("a", "16MiB")]).unwrap()[0].root_squash);
+        let squashed = Pool { root_squash: true, ..local("b") };
+        assert!(pools(&[pool("a", "1GiB"), squashed]).unwrap_err().contains("root_squash"));
         for kind in [PoolKind::Disk, PoolKind::NodeLocalStriped] {
             assert!(pools(&[of("a", "1GiB", kind)]).is_err(), "{kind:?} is no kind of a cluster's pools");
         }

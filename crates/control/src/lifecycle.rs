@@ -26,6 +26,7 @@ mod remade;
 pub(crate) mod reuse;
 pub(crate) mod served;
 pub(crate) mod setup;
+pub(crate) mod squash;
 mod taken_before;
 pub(crate) mod target;
 pub(crate) mod teardown;

@@ -16,8 +16,8 @@ use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::data::Credential;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, Missing,
-    MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
-    StorageAddress,
+    MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ROOT_SQUASH, ScrubSpec, ScrubStatus,
+    StageSpec, StorageAddress,
 };
 
 use self::outcome::outcome;
@@ -244,8 +244,7 @@ impl NodeApi for MemorySite {
         if world.silent.contains(node) {
             return Err(silent(node));
         }
-        let view = world.views.iter().find(|view| view.name == *node);
-        let seen = view.and_then(|view| view.health.clone());
+        let seen = world.views.iter().find(|view| view.name == *node).and_then(|view| view.health.clone());
         let mut fragments = seen.as_ref().map(|seen| seen.fragments.clone()).unwrap_or_default();
         for ((_, id), spec) in world.fragments.iter().filter(|((name, _), _)| name == node) {
             if fragments.iter().all(|known| known.instance != *id) {
@@ -263,6 +262,7 @@ impl NodeApi for MemorySite {
             mounts: world.mounts.values().map(|spec| mounted(spec, world.interruptions)).collect(),
             stages: Vec::new(),
             local: Some(LocalSpace { allocated_bytes: 0, free_bytes: world.local_bytes }),
+            knows: vec![ROOT_SQUASH.to_owned()],
         })
     }
 

@@ -46,7 +46,11 @@ pub struct PoolSetting {
     pub persistent_redundancy: Redundancy,
     /// Whose buffers may be there; empty: everybody's.
     pub uids: Vec<RangeInclusive<u32>>,
+    /// Whether root has the rights of nobody in what is mounted of its buffers.
+    pub root_squash: bool,
 }
+
+const ROOT: u32 = 0;
 
 impl PoolSetting {
     /// Refuses a user who is not to have buffers here.
@@ -54,12 +58,25 @@ impl PoolSetting {
     /// # Errors
     /// `not_allowed`.
     pub(crate) fn check_user(&self, uid: u32) -> Result<(), ApiError> {
+        self.check_not_squashed(uid)?;
         if self.uids.is_empty() || self.uids.iter().any(|range| range.contains(&uid)) {
             return Ok(());
         }
         let message = format!("user {uid} is to have no buffers in pool {}", self.name);
         let advice = "name another pool (pool=), or ask the site for it: `uids` of the pool in control.toml";
         Err(user(ErrorCode::NotAllowed, message, advice))
+    }
+
+    /// Refuses root where it is squashed: it could not use what it had, and its stages would have the rights of root.
+    ///
+    /// # Errors
+    /// `not_allowed`.
+    pub(crate) fn check_not_squashed(&self, uid: u32) -> Result<(), ApiError> {
+        if !self.root_squash || uid != ROOT {
+            return Ok(());
+        }
+        let message = format!("root has and uses no buffers in pool {}: root_squash is set there", self.name);
+        Err(user(ErrorCode::NotAllowed, message, "submit it as another user, or name another pool (pool=)"))
     }
 }
 

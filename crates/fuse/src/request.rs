@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** no bytes make it panic: every length is checked against what is there.
 
+mod asked;
+
 use std::sync::Arc;
 
 use zerocopy::FromBytes;
@@ -9,9 +11,9 @@ use zerocopy::FromBytes;
 use crate::abi::{
     AllocateIn, CreateIn, FlushIn, FsyncIn, GetXattrIn, InHeader, InterruptIn, LinkIn, LockIn, MkdirIn,
     MknodIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SETXATTR_KILL_SGID, SeekIn, SetAttrIn,
-    SetXattrExtension, SetXattrIn, UNIQUE_RESEND, WriteIn, capability, opcode,
+    SetXattrExtension, SetXattrIn, WriteIn, capability, opcode,
 };
-use crate::interrupt::{Cancel, Interrupts};
+use crate::interrupt::Interrupts;
 
 /// One request.
 #[derive(Debug)]
@@ -126,51 +128,6 @@ pub(crate) enum Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-impl<'a> Request<'a> {
-    pub(crate) fn new(
-        header: InHeader,
-        operation: Operation<'a>,
-        interrupts: &'a Arc<Interrupts>,
-    ) -> Request<'a> {
-        Request { header, operation, interrupts }
-    }
-
-    /// The inode that it is about; a folder where a name comes along.
-    pub fn ino(&self) -> u64 {
-        self.header.nodeid
-    }
-
-    /// Its number, which grows; the same when it is sent again to a successor.
-    pub fn unique(&self) -> u64 {
-        self.header.unique & !UNIQUE_RESEND
-    }
-
-    /// Whether a former process of this mount may have read it, and even done it.
-    pub fn is_resent(&self) -> bool {
-        self.header.unique & UNIQUE_RESEND != 0
-    }
-
-    /// Who asks.
-    pub fn uid(&self) -> u32 {
-        self.header.uid
-    }
-
-    /// Their group.
-    pub fn gid(&self) -> u32 {
-        self.header.gid
-    }
-
-    /// Their process; 0 where it is of another namespace of processes.
-    pub fn pid(&self) -> u32 {
-        self.header.pid
-    }
-
-    /// From here on the kernel can interrupt it, until the [`Cancel`] is dropped.
-    pub fn cancellable(&self) -> Cancel {
-        self.interrupts.register(self.header.unique)
-    }
-}
-
 /// Splits one message of the kernel into header and body.
 pub(crate) fn split(bytes: &[u8]) -> Result<(InHeader, &[u8]), Malformed> {
     let (header, body) = InHeader::read_from_prefix(bytes).map_err(|_| Malformed)?;
@@ -281,6 +238,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
+    use crate::abi::UNIQUE_RESEND;
 
     fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
         let len = u32::try_from(40 + body.len()).unwrap();

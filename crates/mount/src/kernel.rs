@@ -15,6 +15,7 @@ mod losses;
 mod names;
 mod pages;
 mod passthrough;
+mod squashed;
 mod waiting;
 mod write_back;
 
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use client::{Attr, Errno, Names as _, Result};
 use disk::mount_table::KIND;
-use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
+use fuse::abi::{MINOR_EPOCHS, capability};
 use fuse::device::Device;
 use fuse::mount::Options;
 use fuse::notify::Notifier;
@@ -40,6 +41,7 @@ pub use kept_names::Names;
 use kept_names::OLD_KERNELS_CACHE;
 use losses::{Losses, Remembering};
 use passthrough::Passthrough;
+use squashed::Squashed;
 use waiting::Waiting;
 pub use write_back::WriteBack;
 
@@ -51,9 +53,6 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 /// How far the kernel reads ahead of who reads on and on: enough requests to keep the storage nodes busy.
 const READ_AHEAD_BYTES: u32 = 4 * REQUEST_BYTES_MAX;
-
-/// The unit of `statfs`.
-const BLOCK_BYTES: u32 = 4096;
 
 /// What is asked of the kernel; locks and passthrough come on top where they can be had.
 const CAPABILITIES: u64 = capability::ASYNC_READ
@@ -112,7 +111,7 @@ pub fn mount(
         let ledger = Arc::new(ledger(negotiated)?);
         let kernel = Kernel::new(namespace, &device, &negotiated, ledger);
         let write_back = kernel.write_back();
-        let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
+        let session = Session::serve(&device, &negotiated, Squashed::new(kernel), THREADS)?;
         let names = Names::new(&device, &negotiated);
         if caches && privileged {
             pages::read_ahead(mountpoint, READ_AHEAD_BYTES);
@@ -140,7 +139,7 @@ pub fn resume(
     let ledger = Arc::new(ledger);
     let kernel = Kernel::new(namespace, &device, negotiated, ledger);
     let write_back = kernel.write_back();
-    let session = Session::resume(&device, negotiated, kernel, THREADS)?;
+    let session = Session::resume(&device, negotiated, Squashed::new(kernel), THREADS)?;
     let names = Names::new(&device, negotiated);
     Ok(Mounted { session, device, resumable: true, names, write_back })
 }
@@ -150,6 +149,10 @@ fn agree(namespace: &Namespace, device: &Device, privileged: bool) -> io::Result
     if privileged {
         // Registering a backing file takes CAP_SYS_ADMIN.
         capabilities |= capability::PASSTHROUGH;
+    }
+    if namespace.client().squashes_root() {
+        // What is cached root reads without being judged.
+        capabilities &= !capability::CACHE_SYMLINKS;
     }
     if !namespace.client().sharing().owns_contents() {
         capabilities |= capability::POSIX_LOCKS | capability::FLOCK_LOCKS;
@@ -279,27 +282,6 @@ impl Kernel {
             Ok(attr) => reply.attr(&attributes::attr_out(&attr, self.cache_for())),
             Err(errno) => reply.error(errno),
         }
-    }
-
-    fn statfs(&self, reply: Reply) {
-        let usage = match self.namespace.usage() {
-            Ok(usage) => usage,
-            Err(errno) => return reply.error(errno),
-        };
-        let unit = u64::from(BLOCK_BYTES);
-        let free = usage.capacity.saturating_sub(usage.used) / unit;
-        reply.statfs(&StatFsOut {
-            blocks: usage.capacity / unit,
-            bfree: free,
-            bavail: free,
-            // Inodes have no limit of their own: as many more as there are free blocks is a modest promise.
-            files: usage.inodes + free,
-            ffree: free,
-            bsize: BLOCK_BYTES,
-            namelen: 255,
-            frsize: BLOCK_BYTES,
-            ..StatFsOut::default()
-        });
     }
 }
 

@@ -89,7 +89,13 @@ pub struct NodeHealth {
     /// Flash for private volumes; `None`: it gives none.
     #[serde(default)]
     pub local: Option<LocalSpace>,
+    /// What its release knows that an earlier one did not, as [`ROOT_SQUASH`].
+    #[serde(default)]
+    pub knows: Vec<String>,
 }
+
+/// Mounts in which root has the rights of nobody.
+pub const ROOT_SQUASH: &str = "root_squash";
 
 /// Where a fragment's bytes live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -162,6 +162,29 @@ fn who_only_has_a_credential_is_no_storage_node() {
     assert!(matches!(Client::connect(&none), Err(ConnectError::Credential { .. })));
 }
 
+#[test]
+fn a_mount_that_squashes_root_makes_nothing_of_root_s_and_is_told_what_nobody_may() {
+    let (cluster, owner, ino, _) = with_a_file(0o600);
+    let mount = Client::connect(&target(&cluster, credential(Identity::SquashingKernel))).unwrap();
+    assert!(mount.squashes_root() && !owner.squashes_root());
+    let root = Creator { uid: 0, gid: 0, umask: 0 };
+    assert_eq!(mount.create(New, ROOT, b"roots", 0o600, &root).unwrap_err(), Errno::PERM);
+    assert_eq!(mount.mkdir(New, ROOT, b"roots", 0o700, &root).unwrap_err(), Errno::PERM);
+    let given = SetAttr { uid: Some(0), ..SetAttr::default() };
+    assert_eq!(mount.setattr(New, ino, &given).unwrap_err(), Errno::PERM);
+    // That another process of the mount has it open is no reason.
+    mount.open(ino, true).unwrap();
+    let open = Request::Open { ino, write: true };
+    assert_eq!(mount.may_nobody(&open), Err(Errno::ACCESS));
+    owner.setattr(New, ino, &SetAttr { mode: Some(0o666), ..SetAttr::default() }).unwrap();
+    assert_eq!(mount.may_nobody(&open), Ok(()));
+    // What is below a closed folder is closed, whatever its own mode.
+    let closed = owner.mkdir(New, ROOT, b"closed", 0o700, &ME).unwrap().ino;
+    owner.rename(New, ROOT, b"f", closed, b"f", wire::data::message::RenameMode::Replace).unwrap();
+    assert_eq!(mount.may_nobody(&open), Err(Errno::ACCESS));
+    assert_eq!(mount.may_nobody(&Request::Destroy { ino }), Err(Errno::PERM));
+}
+
 /// The files that a stage would refuse after a node has lost its power, and a user's client has ended meanwhile; and
 /// the file that it had written to.
 fn left_by_a_user(end: impl Fn(&Client, Ino)) -> (Vec<Ino>, Ino) {

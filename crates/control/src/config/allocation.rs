@@ -24,6 +24,7 @@ pub fn of_allocation(allocation: &Allocation, folder: PathBuf) -> Config {
         kind: PoolKind::Storage,
         persistent_redundancy: Redundancy::None,
         uids: Vec::new(),
+        root_squash: false,
     };
     Config {
         socket: folder.join("control.sock"),

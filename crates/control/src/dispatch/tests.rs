@@ -12,6 +12,7 @@ mod out_of_order;
 mod rekeyed;
 mod reuse;
 mod socket;
+mod squashed;
 mod staging;
 mod starting;
 

@@ -14,6 +14,7 @@ fn health(fragment: FragmentStatus) -> NodeHealth {
         mounts: Vec::new(),
         stages: Vec::new(),
         local: None,
+        knows: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use model::buffer::BufferRef;
 use model::phase::Phase;
 use wire::control::{ApiError, ErrorCode, Owner};
 
+use super::squash;
 use super::target::Described;
 use crate::app::App;
 use crate::site::Site;
@@ -75,7 +76,7 @@ pub(crate) fn describe(
 /// Checks that `owner`'s job may use each of the persistent buffers `names`.
 ///
 /// # Errors
-/// One is not there, or is another user's and not shared.
+/// One is not there, or is another user's and not shared, or is not for root.
 pub(crate) async fn check_usable<S: Site>(
     app: &App<S>,
     names: &[Token],
@@ -83,13 +84,16 @@ pub(crate) async fn check_usable<S: Site>(
 ) -> Result<(), ApiError> {
     let names = names.to_vec();
     let read = move |tx: &rusqlite::Transaction<'_>| {
-        let found = names.iter().map(|name| Ok((name.clone(), sessions::find(tx, name)?)));
+        let found = names
+            .iter()
+            .map(|name| Ok((name.clone(), sessions::find(tx, name)?, instances::find(tx, name)?)));
         found.collect::<state::Result<Vec<_>>>()
     };
-    for (name, found) in app.database.transact(read).await? {
+    for (name, found, instance) in app.database.transact(read).await? {
         let ready = |session: &Session| session.persistent && session.phase == Phase::Ready;
         let buffer = found.filter(ready).ok_or_else(|| gone(&name))?;
         check_open(&buffer, owner.uid)?;
+        instance.map_or(Ok(()), |instance| squash::check_user(&app.site, &instance, owner.uid))?;
     }
     Ok(())
 }

@@ -6,11 +6,10 @@ use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use model::{NodeName, Token};
 use wire::control::ApiError;
-use wire::data::credential::{Capability, Identity};
 use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::Buffer;
-use super::{absent, target};
+use super::{absent, squash, target};
 use crate::app::App;
 use crate::leftovers;
 use crate::node_api::Unmount;
@@ -115,6 +114,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     let Mounting { session, buffer, activation, one_host, .. } = wanted;
     let (node, mode) = (activation.node.clone(), activation.access_mode);
     let id = mount_id(&session.handle, &activation);
+    squash::check_known(&app.site, &buffer.described.instance, &node)?;
     leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
@@ -122,8 +122,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     let found = buffer.described.instance.clone();
     let instance = app.database.transact(move |tx| instances::with_present_keys(tx, &found)).await?;
     let namespace = target::namespace(&app.site, &buffer.described, mode, &node, nodes);
-    let capability =
-        Capability { identity: Identity::Kernel, namespace: namespace.namespace, expires_s: None };
+    let capability = squash::capability(&app.site, &instance, namespace.namespace);
     let spec = MountSpec {
         id,
         mountpoint: activation.mountpoint.clone(),

@@ -12,11 +12,11 @@ use daemon::error::{site, user};
 use model::phase::Function;
 use model::{NodeName, Token};
 use wire::control::{ApiError, ErrorCode, Rekeyed};
-use wire::data::credential::{Capability, Credential, Identity};
+use wire::data::credential::Credential;
 use wire::data::hello::Key;
 
 use super::target::{self, Described};
-use super::{buffers, fragments, join_all, mounting};
+use super::{buffers, fragments, join_all, mounting, squash};
 use crate::advice;
 use crate::app::{App, new_key};
 use crate::site::Site;
@@ -227,6 +227,6 @@ async fn mounts<S: Site>(app: &App<S>, token: &Token) -> Result<Vec<Mount>, ApiE
 
 fn credential<S: Site>(app: &App<S>, of: &Described, mount: &Activation) -> Option<Credential> {
     let namespace = target::namespace(&app.site, of, mount.access_mode, &mount.node, Vec::new()).namespace;
-    let capability = Capability { identity: Identity::Kernel, namespace, expires_s: None };
+    let capability = squash::capability(&app.site, &of.instance, namespace);
     Some(Credential::derive(&Key::from_hex(&of.instance.key)?, capability))
 }

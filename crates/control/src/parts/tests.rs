@@ -41,6 +41,7 @@ fn view(fragments: Vec<FragmentStatus>) -> NodeView {
         mounts: vec![],
         stages: vec![],
         local: None,
+        knows: Vec::new(),
     };
     NodeView { name: NodeName::literal("n0"), online: true, health: Some(health), ..NodeView::default() }
 }

@@ -203,6 +203,7 @@ mod tests {
             kind: PoolKind::Storage,
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
+            root_squash: false,
         };
         let disk = DiskSpace { available_bytes: 0 };
         Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk }

@@ -148,6 +148,7 @@ impl Ground {
             // They share one disk.
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
+            root_squash: false,
         };
         Ground { pools: vec![pool], views: Vec::new(), disk }
     }

@@ -17,7 +17,7 @@ use wire::node::{PfsMount, StagePolicy, StageSpec};
 
 use crate::app::{App, no_such_session};
 use crate::lifecycle::target::{self, Described};
-use crate::lifecycle::{buffers, wrong_phase};
+use crate::lifecycle::{buffers, squash, wrong_phase};
 use crate::site::Site;
 use crate::state;
 use crate::state::instances::{self, Instance};
@@ -37,7 +37,7 @@ pub(super) struct Order {
 /// The order for transfers that one worker makes; several are small files of one namespace, direction and owner.
 ///
 /// # Errors
-/// The buffer is not there, or its nodes are not.
+/// The buffer is not there, or its nodes are not; it is not for root.
 pub(super) async fn of<S: Site>(
     app: &App<S>,
     transfers: &[Transfer],
@@ -45,6 +45,7 @@ pub(super) async fn of<S: Site>(
 ) -> Result<Order, ApiError> {
     let first = &transfers[0];
     let (session, described) = buffer_of(app, first).await?;
+    squash::check_user(&app.site, &described.instance, first.owner.uid)?;
     let node = node_in(&described.instance).cloned().unwrap_or_default();
     let addresses = target::addresses(app, &described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::{Attr, Errno, FileKind, Names as _, Result, SetAttr, Time};
-use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, set_attr};
+use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, StatFsOut, set_attr};
 use fuse::reply::Reply;
 use fuse::request::Request;
 use model::Ino;
@@ -12,6 +12,9 @@ use wire::data::message::XattrMode;
 
 use super::names::id_of;
 use super::{Kernel, REQUEST_BYTES_MAX};
+
+/// The unit of `statfs`.
+const BLOCK_BYTES: u32 = 4096;
 
 impl Kernel {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
@@ -22,6 +25,27 @@ impl Kernel {
     pub(super) fn list_xattr(&self, ino: Ino) -> Result<Vec<u8>> {
         let names = self.namespace.client().listxattr(ino)?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
+    }
+
+    pub(super) fn statfs(&self, reply: Reply) {
+        let usage = match self.namespace.usage() {
+            Ok(usage) => usage,
+            Err(errno) => return reply.error(errno),
+        };
+        let unit = u64::from(BLOCK_BYTES);
+        let free = usage.capacity.saturating_sub(usage.used) / unit;
+        reply.statfs(&StatFsOut {
+            blocks: usage.capacity / unit,
+            bfree: free,
+            bavail: free,
+            // Inodes have no limit of their own: as many more as there are free blocks is a modest promise.
+            files: usage.inodes + free,
+            ffree: free,
+            bsize: BLOCK_BYTES,
+            namelen: 255,
+            frsize: BLOCK_BYTES,
+            ..StatFsOut::default()
+        });
     }
 }
 
@@ -108,7 +132,8 @@ fn kernel_attr(attr: &Attr) -> abi::Attr {
     }
 }
 
-fn wanted(set: &SetAttrIn) -> SetAttr {
+/// What is to be set.
+pub(super) fn wanted(set: &SetAttrIn) -> SetAttr {
     let has = |flag| set.valid & flag != 0;
     let time = |flag, now, seconds: u64, nanos| {
         has(flag).then(|| if has(now) { time_now() } else { Time { seconds: seconds.cast_signed(), nanos } })

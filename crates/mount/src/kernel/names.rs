@@ -68,7 +68,8 @@ pub(super) fn creator(request: &Request<'_>, umask: u32) -> Creator {
     Creator { uid: request.uid(), gid: request.gid(), umask }
 }
 
-fn kind_of(mode: u32) -> Option<FileKind> {
+/// What the mode of a new inode makes of it.
+pub(super) fn kind_of(mode: u32) -> Option<FileKind> {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => Some(FileKind::Regular),
         FileType::Fifo => Some(FileKind::Fifo),

@@ -4,13 +4,14 @@
 //! |---|---|---|
 //! | a storage node | all | all |
 //! | a mount | all: its kernel has checked | what open files need |
+//! | a mount that squashes root | the same, but nothing is made root's, or given to it | the same |
 //! | a process that works for a user | as the home shard permits (`shard::access`) | with a grant of the home |
 
 use model::Ino;
 use rustix::io::Errno;
-use wire::data::Request;
 use wire::data::credential::{Grant, Holder, Identity, User};
 use wire::data::message::{Asker, JUST_MADE, Reply};
+use wire::data::{Creator, Request, SetAttr};
 
 use super::Worker;
 use crate::shard::caller::Asked;
@@ -32,7 +33,7 @@ impl Worker {
         match (&self.identity, request.asker()) {
             (Identity::Member, _) => Ok(request),
             (_, Asker::Node) => Err(Errno::PERM),
-            (Identity::Kernel, _) | (_, Asker::Client) => Ok(request),
+            (Identity::Kernel | Identity::SquashingKernel, _) | (_, Asker::Client) => Ok(request),
             // By the same connection, which has just made it.
             (_, Asker::Opener { ino: JUST_MADE, .. }) if matches!(request, Request::OpenObject { .. }) => {
                 Ok(request)
@@ -55,8 +56,14 @@ impl Worker {
 
     /// Asks the shard, in the name of whoever is at the other end.
     pub(super) fn ask(&self, shard: &Shard, id: u64, request: Request) -> Reply {
-        let Identity::User(user) = &self.identity else {
-            return shard.handle(Caller::new(self.session, id), request);
+        let user = match &self.identity {
+            Identity::User(user) => user,
+            // A mount goes on squashing root where its credential is changed after the option was.
+            identity => match (identity, request) {
+                (_, Request::Squashed { request }) => return squashed(shard, &request),
+                (Identity::SquashingKernel, request) if makes_roots(&request) => return refused(Errno::PERM),
+                (_, request) => return shard.handle(Caller::new(self.session, id), request),
+            },
         };
         let opens = match request {
             Request::Open { write, .. } => Some(write),
@@ -77,4 +84,24 @@ impl Worker {
     fn holder(&self, user: &User) -> Holder {
         Holder { uid: user.uid, session: self.session }
     }
+}
+
+/// Whether nobody may do what a mount asks for in the name of root.
+fn squashed(shard: &Shard, request: &[u8]) -> Reply {
+    let judged = Request::decode(request).ok_or(Errno::INVAL).and_then(|request| shard.may_nobody(&request));
+    judged.map_or_else(refused, |()| Reply::Done)
+}
+
+fn refused(errno: Errno) -> Reply {
+    Reply::Failed(errno.raw_os_error())
+}
+
+/// Whether something is root's afterwards: what a mount that squashes root has no reason to ask for.
+fn makes_roots(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Create { creator: Creator { uid: 0, .. }, .. }
+            | Request::Make { creator: Creator { uid: 0, .. }, .. }
+            | Request::SetAttr { set: SetAttr { uid: Some(0), .. }, .. }
+    )
 }

@@ -2,16 +2,21 @@
 
 use std::collections::HashSet;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
+use wire::data::credential::User;
 use wire::data::message::{ClosedHandle, InodeReply};
 use wire::data::{Creator, FileKind, Reply, Request};
 
+use super::caller::Asked;
 use super::names::NewInode;
 use super::record::Record;
 use super::sessions::{Closed, OpenFile, Outcome, Report};
 use super::state::State;
 use super::{Caller, Shard, access, making};
+
+/// Of no client: theirs are drawn at random. It has nothing open.
+const NO_SESSION: SessionId = SessionId([0; 16]);
 
 impl Shard {
     /// Whether the caller may do what it asks for. One that asks again for what was done is told how that ended.
@@ -32,6 +37,16 @@ impl Shard {
         let request = Request::Open { ino, write: false };
         let state = self.lock();
         access::check(&caller.asking(&request), &state.tree, &state.sessions).is_ok()
+    }
+
+    /// Whether nobody may do what is asked, whatever others have open.
+    ///
+    /// # Errors
+    /// As [`access::check`].
+    pub fn may_nobody(&self, request: &Request) -> Result<(), Errno> {
+        let asked = Asked { user: &User::nobody(), request };
+        let state = self.lock();
+        access::check(&Caller::of_user(NO_SESSION, 0, asked), &state.tree, &state.sessions)
     }
 
     pub(super) fn create(

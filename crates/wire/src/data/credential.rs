@@ -37,7 +37,15 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
+/// Whom root is taken for where it is squashed, as with NFS: user and group.
+pub const NOBODY: u32 = 65_534;
+
 impl User {
+    /// Who has no rights but everybody's.
+    pub fn nobody() -> User {
+        User { uid: NOBODY, groups: vec![NOBODY] }
+    }
+
     /// Whether the user is in the group.
     pub fn is_in(&self, gid: u32) -> bool {
         self.groups.contains(&gid)
@@ -53,6 +61,9 @@ pub enum Identity {
     Kernel,
     /// A process that works for a user: the home shard checks permissions.
     User(User),
+    /// A mount in which root has the rights of nobody, in a pool with `root_squash`. A program that does not know this
+    /// understands no such credential, and refuses it.
+    SquashingKernel,
 }
 
 /// What a client may do, and until when.
@@ -114,6 +125,11 @@ impl Credential {
     /// Whether the home shard checks permissions of whoever has it, and other nodes want grants.
     pub fn needs_grants(&self) -> bool {
         matches!(&self.capability, Some(Capability { identity: Identity::User(_), .. }))
+    }
+
+    /// Whether root of the mount that has it has the rights of nobody.
+    pub fn squashes_root(&self) -> bool {
+        matches!(&self.capability, Some(Capability { identity: Identity::SquashingKernel, .. }))
     }
 
     /// What is sent of it: the encoded capability, empty for a storage node.

@@ -3,6 +3,7 @@
 #![expect(missing_docs, reason = "a request's fields are named as in POSIX; the variants are documented")]
 
 mod class;
+mod closed;
 mod granted;
 mod losses;
 mod modes;
@@ -14,6 +15,7 @@ use super::credential::Grant;
 use super::types::{Attr, Creator, DirEntry, FileKind, FileLock, SetAttr, Time};
 
 pub use class::{Asker, Change};
+pub use closed::{ClosedHandle, NO_EPOCH, Written};
 pub use losses::{EVERYTHING, FEATURES, LOSSES, LOSSES_MAX, Loss, LossRequest, LostOf, NAMES};
 pub use modes::{AllocateMode, RenameMode, XattrMode};
 
@@ -216,38 +218,15 @@ pub enum Request {
     /// What no fsync had confirmed, and was lost. Answer: [`Reply::Losses`] to [`LossRequest::List`], [`Reply::Truth`]
     /// to [`LossRequest::Confirmed`], else [`Reply::Done`].
     Losses(LossRequest),
+
+    // --- metadata again: the home shard answers, to a mount in which root has the rights of nobody ---
+    /// Whether nobody (uid 65534) may do what is asked in it, encoded, whatever the session has open. Nothing is done.
+    /// Answer: [`Reply::Done`].
+    Squashed { request: Vec<u8> },
 }
 
 /// Added to the length of an object where only its fragment could say it: longer than any is.
 pub const UNKNOWN_BYTES: u64 = 1 << 50;
-
-/// A handle that is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClosedHandle {
-    /// On which file.
-    pub ino: Ino,
-    /// Whether it could write.
-    pub write: bool,
-    /// What the client wrote through it.
-    pub written: Option<Written>,
-}
-
-/// What no file's epoch is.
-pub const NO_EPOCH: u64 = u64::MAX;
-
-/// What a client wrote through the handles that it closes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// End of the furthest byte written, bytes from the file's start.
-    pub end: u64,
-    /// The storage nodes' time of the last write.
-    pub mtime: Time,
-    /// The file's epoch that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space
-    /// the file takes, so that it must be measured.
-    pub epoch: u64,
-    /// The file's count of times that were set, that `mtime` came after.
-    pub times: u64,
-}
 
 /// No inode has this number.
 pub const JUST_MADE: Ino = Ino(0);

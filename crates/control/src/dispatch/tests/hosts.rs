@@ -22,6 +22,7 @@ pub(super) fn cluster() -> MemorySite {
             kind: PoolKind::Storage,
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
+            root_squash: false,
         }],
         mount_root: "/mnt".into(),
         local_root: "/local".into(),

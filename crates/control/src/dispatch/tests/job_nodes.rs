@@ -24,6 +24,7 @@ fn fixture() -> Fixture {
         kind: PoolKind::NodeLocal,
         persistent_redundancy: Redundancy::Mirror,
         uids: Vec::new(),
+        root_squash: false,
     };
     site.world().cluster.as_mut().expect("it is one").pools.push(nvme);
     for view in &mut site.world().views {
@@ -35,6 +36,7 @@ fn fixture() -> Fixture {
             mounts: Vec::new(),
             stages: Vec::new(),
             local: Some(LocalSpace { allocated_bytes: 1 << 30, free_bytes: 7 << 30 }),
+            knows: Vec::new(),
         });
     }
     Fixture::over(Arc::new(tempfile::tempdir().expect("a temporary folder")), site)

@@ -49,7 +49,7 @@ fn the_right_key_is_welcome_and_a_member() {
 #[test]
 fn who_has_a_credential_is_who_it_says() {
     let user = Identity::User(User { uid: 7, groups: vec![7, 8] });
-    for identity in [Identity::Kernel, user] {
+    for identity in [Identity::Kernel, user, Identity::SquashingKernel] {
         let (client, server) = shake(key("ab"), &derived(capability(identity.clone())));
         assert_eq!((client.unwrap(), server.unwrap()), (77, (claim(), identity)));
     }
@@ -73,6 +73,18 @@ fn a_credential_that_is_over_or_for_another_namespace_or_makes_a_member_is_refus
         assert!(matches!(client, Err(HelloError::Refused(refusal)) if refusal == expected));
         assert!(matches!(server, Err(HelloError::Refused(refusal)) if refusal == expected));
     }
+}
+
+/// As an older release is shown one that it does not know: with a number that no identity has.
+#[test]
+fn a_credential_that_a_node_does_not_know_is_refused() {
+    let capability = |number: u8| {
+        let mut bytes = crate::data::connection::encode(&capability(Identity::SquashingKernel));
+        bytes[0] = number;
+        bytes
+    };
+    assert_eq!(identity(&capability(3), &claim()), Ok(Identity::SquashingKernel));
+    assert_eq!(identity(&capability(4), &claim()), Err(Refusal::WrongKey));
 }
 
 #[test]

@@ -69,6 +69,7 @@ impl Request {
             Request::ReadLink { .. } | Request::GetXattr { .. } | Request::ListXattr { .. } => (Client, None),
             Request::Open { .. } | Request::Reclaim { .. } | Request::IsWritten { .. } => (Client, None),
             Request::Sync { .. } | Request::SyncMany { .. } | Request::SyncMetadata => (Client, None),
+            Request::Squashed { .. } => (Client, None),
             Request::Measure { .. } | Request::ListUnverified { .. } | Request::Losses(_) => (Client, None),
             Request::TestLock { .. } | Request::SetLock { .. } => (Client, None),
             Request::ReleaseLocks { .. } | Request::ReclaimLocks { .. } => (Client, None),
