@@ -1,5 +1,5 @@
-//! What one user does who asks so much that others would not be served: programs, for the tests of these attacks and for
-//! the bench that times others beside them.
+//! What one user does who asks so much that others would not be served: programs, for the tests of these attacks and
+//! for the bench that times others beside them.
 
 /// What one user does from a compute node: connections on which nothing is asked, heads that do not end, and bodies of
 /// 16 MB behind credentials of nobody. It says how many of the first two were closed in the end, and how many of the

@@ -1,6 +1,6 @@
 //! Programs that work in a mount, each by a script: `SCRIPT prepare FOLDER`, then `work FOLDER PROGRESS` until the file
-//! FOLDER/stop is there, with a line in the file PROGRESS for what it has done, then `check FOLDER`, by the program's own
-//! means; it prints how many transactions, commits or keys it compared.
+//! FOLDER/stop is there, with a line in the file PROGRESS for what it has done, then `check FOLDER`, by the program's
+//! own means; it prints how many transactions, commits or keys it compared.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

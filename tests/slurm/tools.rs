@@ -19,16 +19,7 @@ pub fn pipelines(site: &Site) {
 
     let relayed = site.on("head/grace", &["scontrol", "show", "dwstat", "nodes"]).stdout;
     assert!(relayed.contains("n4") && relayed.contains("online"), "{relayed}");
-    // What Slurm's own test35.5 looks for, with nothing there but what no job has.
-    for (what, begin) in [
-        ("pools", "pool units quantity free gran"),
-        ("nodes", "node pool online drain gran capacity insts activs"),
-        ("activations", "no activations"),
-    ] {
-        let text = site.on("head/grace", &["scontrol", "show", "dwstat", what]).stdout;
-        let words: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
-        assert_eq!(words.join(" "), begin, "{what}");
-    }
+    assert_headers(site);
 
     // Slurm counts what users have, so they get buffers from it alone; operators can make them.
     let create = ["create", "instance", "--label", "hand", "--capacity", "16MiB"];
@@ -51,6 +42,20 @@ pub fn pipelines(site: &Site) {
     let resumed = site.dwcli(&["update", "node", "--name", "n4", "--no-drain"]);
     assert!(resumed.status.success(), "{}", resumed.stderr);
     assert!(line.is_some_and(|line| line.contains("drain")), "n4 does not show its drain");
+}
+
+/// What Slurm's own test35.5 looks for, with nothing there but what no job has.
+#[track_caller]
+fn assert_headers(site: &Site) {
+    for (what, begin) in [
+        ("pools", "pool units quantity free gran"),
+        ("nodes", "node pool online drain gran capacity insts activs"),
+        ("activations", "no activations"),
+    ] {
+        let text = site.on("head/grace", &["scontrol", "show", "dwstat", what]).stdout;
+        let words: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words.join(" "), begin, "{what}");
+    }
 }
 
 /// `/metrics` of control and of nodes of each role, while a job runs: `promtool` finds nothing wrong with them.

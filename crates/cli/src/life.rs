@@ -108,8 +108,7 @@ impl<'a> Life<'a> {
             Some(Err(failure)) => self.failed(failure).await,
             None => self.leave_at_once().await,
         };
-        self.tell_what_is_lost();
-        ending
+        self.as_nothing_is_kept(ending)
     }
 
     /// Only what follows the job: unmount, stage out, release.

@@ -7,7 +7,7 @@
 //! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","attempts","errno","message"}
 //! ```
 //!
-//! A path that is no UTF-8 is a list of its bytes in the second. Lines are written in whole groups, with append, so that those of several nodes do not mix.
+//! A path that is no UTF-8 is a list of bytes in the second. Groups of whole lines are appended: nodes mix none.
 //!
 //! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's
 //! end.

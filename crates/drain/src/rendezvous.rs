@@ -138,14 +138,11 @@ impl Rendezvous {
             rustix::system::uname().nodename().to_string_lossy(),
             std::process::id()
         );
-        let named = |path: &Path, error: std::io::Error| {
-            std::io::Error::new(error.kind(), format!("make {}: {error}", path.display()))
-        };
         let (answers, request) = (self.answers_to(&id), self.folder.join("requests").join(&id));
-        std::fs::create_dir_all(&answers).map_err(|error| named(&answers, error))?;
+        std::fs::create_dir_all(&answers).map_err(|error| named("make", &answers, &error))?;
         let made = Root::at(&self.folder).reach(&request).map_err(Into::into);
         let made = made.and_then(|place| place.create(&place.name));
-        made.inspect_err(|_| self.withdraw(&id)).map_err(|error| named(&request, error))?;
+        made.inspect_err(|_| self.withdraw(&id)).map_err(|error| named("make", &request, &error))?;
         Ok(id)
     }
 
@@ -195,9 +192,7 @@ impl Rendezvous {
                 continue;
             }
             // A line that was cut off may end within a letter.
-            let text = disk::read(&path).map_err(|error| {
-                std::io::Error::new(error.kind(), format!("read {}: {error}", path.display()))
-            })?;
+            let text = disk::read(&path).map_err(|error| named("read", &path, &error))?;
             add_last_lines(&String::from_utf8_lossy(&text.unwrap_or_default()), &mut last);
         }
         Ok(last)
@@ -274,6 +269,10 @@ impl Rendezvous {
 /// The path that a line of a log has under this key.
 pub fn path_in(line: &serde_json::Value, key: &str) -> PathBuf {
     PathText::deserialize(&line[key]).map_or_else(|_| PathBuf::new(), |path| path.to_path())
+}
+
+fn named(done: &str, path: &Path, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("{done} {}: {error}", path.display()))
 }
 
 fn add_last_lines(log: &str, last: &mut Files) {

@@ -1,9 +1,12 @@
 //! What a life has to do with the hosts that its buffer is mounted on.
 
-use wire::control::{PreRun, SessionStatus};
+use wire::control::{ApiError, PreRun, SessionStatus};
 
 use super::{Ending, Life};
 use crate::failure::Failure;
+
+/// After a stage-out that failed.
+const AGAIN: &str = "mend that, then run the command again";
 
 impl Life<'_> {
     /// The machines under the buffer are gone, and it with them.
@@ -17,15 +20,22 @@ impl Life<'_> {
         PreRun { hosts: self.record.hosts.clone(), ..PreRun::default() }
     }
 
-    /// A buffer over the hosts of an allocation is kept by nobody.
-    pub(super) fn tell_what_is_lost(&mut self) {
+    /// A buffer over the hosts of an allocation is kept by nobody: what is lost is said, and nothing is advised that
+    /// would need the buffer.
+    pub(super) fn as_nothing_is_kept(&mut self, ending: Ending) -> Ending {
         if self.record.hosts.is_empty() {
-            return;
+            return ending;
         }
         if let Some(why) = self.told.kept.take() {
             self.session.output.note(&format!(
                 "forebay: {why}; the buffer ends with this command, and what is in it and not staged out is lost"
             ));
+        }
+        match ending {
+            Ending::StageOutFailed(error) => {
+                Ending::StageOutFailed(ApiError { advice: AGAIN.into(), ..error })
+            }
+            other => other,
         }
     }
 }

@@ -205,8 +205,7 @@ mod tests {
             uids: Vec::new(),
             root_squash: false,
         };
-        let disk = DiskSpace { available_bytes: 0 };
-        Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk }
+        Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk: DiskSpace { available_bytes: 0 } }
     }
 
     fn share(grains: u64, nodes: &[&str]) -> Share {

@@ -84,7 +84,8 @@ impl Launcher {
                 // It was started again, where it was.
                 News::Said(Attended::Ready(_)) => {}
                 news => {
-                    let advice = "what was in the buffer and not staged out is lost; repeat the command";
+                    let advice = "what was in the buffer and not staged out is lost; where the job goes on, \
+                                  repeat the command";
                     return Failure::unavailable(self.end_of(news), advice);
                 }
             }
@@ -134,7 +135,10 @@ impl Launcher {
                 if let Some(why) = left {
                     self.left.push((node.clone(), why));
                 }
-                format!("node {node} was asked to end by a signal there")
+                format!(
+                    "what attends node {node} was ended by a signal there, as Slurm ends all of a job that is \
+                     cancelled or whose time is over"
+                )
             }
             News::Ended(what) => {
                 self.has_ended = true;

@@ -8,6 +8,7 @@ use super::buffers::create;
 use super::hosts::{cluster, job, on};
 use super::*;
 use crate::lifecycle::rekey;
+use crate::node_api::NodeApi;
 use crate::site::NodeView;
 
 const OWN: &str = "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\n";
