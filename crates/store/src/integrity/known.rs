@@ -18,7 +18,7 @@ use std::sync::MutexGuard;
 
 use model::Ino;
 
-use super::note::Note;
+use super::note::{self, Note};
 use super::report::Fault;
 
 /// With more objects than this the note is not written for each of them, but when the sealer makes its next turn.
@@ -174,7 +174,7 @@ impl Known {
         }
         let all = state.all();
         drop(state);
-        note(&self.path, &all).inspect_err(|_| self.state.known().unsaved = true)
+        save(&self.path, &all).inspect_err(|_| self.state.known().unsaved = true)
     }
 }
 
@@ -190,20 +190,16 @@ fn covers(fault: &Fault, bytes: &Range<u64>) -> bool {
     known.start <= bytes.start && bytes.end <= known.end
 }
 
-fn note(path: &Path, all: &Faults) -> io::Result<()> {
+fn save(path: &Path, all: &Faults) -> io::Result<()> {
     if all.is_empty() {
         return disk::remove_file(path);
     }
     let body = postcard::to_stdvec(all).map_err(io::Error::other)?;
-    disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
+    note::write(path, &body)
 }
 
 fn read(path: &Path) -> io::Result<Faults> {
     let Some(bytes) = disk::read(path)? else { return Ok(Faults::new()) };
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
-    let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(damaged());
-    }
-    postcard::from_bytes(body).map_err(|_| damaged())
+    postcard::from_bytes(note::body(&bytes).ok_or_else(damaged)?).map_err(|_| damaged())
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use model::Ino;
 use wire::data::message::UNKNOWN_BYTES;
 
-use super::note::Note;
+use super::note::{self, Note};
 
 /// Those of one namespace.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub fn note(path: &Path, lost: &[(Ino, u64)]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         disk::make_folder(folder)?;
     }
-    disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
+    note::write(path, &body)
 }
 
 impl Lost {
@@ -68,10 +68,7 @@ impl Lost {
         let path = path.to_owned();
         let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, state: Note::default() }) };
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
-        let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
-        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-            return Err(damaged());
-        }
+        let body = note::body(&bytes).ok_or_else(damaged)?;
         let lost: Vec<(Ino, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
         let state = State { lengths: lost.into_iter().collect(), gone: BTreeMap::new() };
         Ok(Lost { path, state: Note::of(state) })

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use model::Ino;
 
-use super::note::Note;
+use super::note::{self, Note};
 
 /// Those of one namespace.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ impl Doubt {
 fn save(path: &Path, doubt: &Doubt) -> io::Result<()> {
     let objects: BTreeSet<Ino> = doubt.objects.union(&doubt.gone).copied().collect();
     let body = postcard::to_stdvec(&(&doubt.why, objects, &doubt.taken)).map_err(io::Error::other)?;
-    disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
+    note::write(path, &body)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -227,10 +227,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Doubt> {
-    let (crc, body) = bytes.split_first_chunk::<4>()?;
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return None;
-    }
+    let body = note::body(bytes)?;
     let (why, objects, taken) = postcard::from_bytes(body)
         .or_else(|_| {
             let (why, objects) = postcard::from_bytes(body)?;

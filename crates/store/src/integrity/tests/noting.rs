@@ -1,14 +1,13 @@
 //! Notes that take long to be written.
 
-use std::fs::{self, File};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use model::Ino;
-use rustix::fs::{CWD, FileType, Mode};
 
 use super::{INO, open, seal};
 use crate::integrity::keeper::Keeper;
+use crate::integrity::note::hanging;
 use crate::integrity::report::Fault;
 use crate::objects::Objects;
 
@@ -17,15 +16,14 @@ const SOON: Duration = Duration::from_secs(10);
 
 const OTHER: Ino = Ino(8);
 
-/// Has a note written to a disk that hangs, and shows that `work` does not wait for that; then the disk fails.
+/// Has a note written to a disk that hangs, and shows that `work` does not wait for that.
 fn beside_a_note(name: &str, note: impl Fn(&Keeper) + Sync, work: impl Fn(&Objects) + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
     objects.write(INO, 0, &[3; 100_000]).unwrap();
     seal(&objects);
-    // Nobody reads from it: whoever opens it to write waits.
-    let hanging = folder.path().join(format!("{name}-seals.new"));
-    rustix::fs::mknodat(CWD, &hanging, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let noted = folder.path().join(format!("{name}-seals"));
+    hanging::begin(&noted);
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
         let noting = scope.spawn(|| note(objects.keeper()));
@@ -36,8 +34,7 @@ fn beside_a_note(name: &str, note: impl Fn(&Keeper) + Sync, work: impl Fn(&Objec
             done.send(()).unwrap();
         });
         let in_time = is_done.recv_timeout(SOON);
-        drop(File::open(&hanging));
-        fs::remove_file(&hanging).unwrap();
+        hanging::end(&noted);
         assert!(in_time.is_ok(), "who uses another object waits for the note in {name}");
     });
 }
