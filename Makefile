@@ -1,5 +1,5 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
-# make test         everything that must pass before a change lands; under 25 minutes on 2 cores
+# make test         everything that must pass before a change lands: half an hour on 2 cores, after the build
 # make check        formatting and lints only
 # make test-slurm   the jobs of Slurm under the one of another Debian, RELEASE=trixie (root, network; ARGS="WORD")
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)

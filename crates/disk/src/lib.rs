@@ -34,6 +34,11 @@ pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
+/// Whether this error says that a file system, or somebody's share of it, has no room left.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 /// What is at `path`, links followed; `None` where there is nothing.
 ///
 /// # Errors

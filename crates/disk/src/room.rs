@@ -71,9 +71,8 @@ impl Room {
     /// # Errors
     /// That of the last try.
     pub fn or_give_up(&self, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         match work() {
-            Err(error) if full.contains(&error.kind()) && self.give_up() => work(),
+            Err(error) if crate::is_full(&error) && self.give_up() => work(),
             outcome => outcome,
         }
     }

@@ -1,7 +1,6 @@
 //! Those who ask the drainers of a job: is everything on the PFS?
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,15 +55,10 @@ pub trait Watcher {
     fn late(&mut self, status: &Status, seconds_left: u64);
 }
 
-/// Whether this says that the PFS, or somebody's share of it, is full.
-pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
 /// Waits until every drainer of the session has decided about all that is closed by now.
 ///
 /// # Errors
-/// The PFS's; also where that is too full for an answer: nobody would ever hear one ([`is_full`]).
+/// The PFS's; also where that is too full for an answer: nobody would ever hear one ([`disk::is_full`]).
 pub fn wait(
     rendezvous: &Path,
     timeout: Option<Duration>,
@@ -109,7 +103,7 @@ impl RoomForAnswers {
         }
         self.looked = Instant::now();
         match rendezvous.try_room(id) {
-            Err(error) if is_full(&error) => {
+            Err(error) if disk::is_full(&error) => {
                 self.full += 1;
                 if self.full >= FULL_AFTER { Err(error) } else { Ok(()) }
             }

@@ -21,7 +21,7 @@
 
 mod file_system;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -123,7 +123,7 @@ impl Verifier {
     /// between, and clients are told of a loss that there may not have been.
     fn keep_or_forget(&self) -> io::Result<()> {
         match self.keep(&self.kept) {
-            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            Err(error) if disk::is_full(&error) => {
                 tracing::warn!(
                     path = %self.path.display(), %error,
                     "no room for the fragment's commit verifier: after the next start clients are told that what they \

@@ -25,7 +25,7 @@ fn a_wait_on_a_pfs_that_is_full_says_so_and_does_not_wait_for_answers_that_canno
     let rendezvous = node.to.join(".forebay-drain/s");
     let begun = Instant::now();
     let told = drain::wait::wait(&rendezvous, Some(Duration::from_secs(60)), &mut Silent).unwrap_err();
-    assert!(drain::wait::is_full(&told) && told.to_string().contains(pfs.to_str().unwrap()), "{told}");
+    assert!(disk::is_full(&told) && told.to_string().contains(pfs.to_str().unwrap()), "{told}");
     assert!(begun.elapsed() < Duration::from_secs(30), "only when its time was over");
     // Nothing of it stays; with room it is answered.
     for folder in ["requests", "answers"] {

@@ -21,19 +21,13 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     let folder = settings::rendezvous(&of.to, of.session.as_deref());
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
-    let ended = ended.map_err(|error| match wait::is_full(&error) {
-        true => full(of, &error),
-        false => Failure::local("read the drainers' files in", &of.to, &error),
-    })?;
+    let ended = ended.map_err(|error| failed(of, "read the drainers' files in", &error))?;
     if let Ending::Answered(answers) = &ended {
         if let Some(warning) = unheard::warning(of, answers) {
             output.note(&warning);
         }
         let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
-        written.map_err(|error| match wait::is_full(&error) {
-            true => full(of, &error),
-            false => Failure::local("write the receipt in", &of.to, &error),
-        })?;
+        written.map_err(|error| failed(of, "write the receipt in", &error))?;
     }
     match ended {
         Ending::Nobody => Err(nobody(of)),
@@ -47,8 +41,11 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     }
 }
 
-/// What to do where the PFS has no room for what is asked and answered there.
-fn full(of: &DrainOf, error: &std::io::Error) -> Failure {
+/// The folder on the PFS could not be worked on; what to do where it has no room for what is asked and answered there.
+fn failed(of: &DrainOf, action: &str, error: &std::io::Error) -> Failure {
+    if !disk::is_full(error) {
+        return Failure::local(action, &of.to, error);
+    }
     Failure::Refused {
         exit: ExitCode::StageOut,
         message: format!(

@@ -57,7 +57,8 @@ impl Reserve {
                     self.until = until;
                     return Ok(());
                 }
-                Err(error) if !is_full(&error) => return Ok(()),
+                // It cannot allocate in advance: the write tells.
+                Err(error) if !disk::is_full(&error) => return Ok(()),
                 Err(_) => {}
             }
         }
@@ -65,11 +66,6 @@ impl Reserve {
         let may_write = purpose == Purpose::Frees || end + left_behind(purpose) <= self.until;
         if may_write { Ok(()) } else { Err(Errno::NOSPC.into()) }
     }
-}
-
-/// Whether there is no room. Some file systems cannot allocate in advance: there the write tells.
-fn is_full(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 #[cfg(test)]

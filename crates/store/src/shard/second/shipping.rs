@@ -71,8 +71,7 @@ fn run(shard: &Weak<Shard>, second: &Second) {
 
 /// Whether the other node has no room for the copy.
 fn is_full(error: &HelloError) -> bool {
-    let HelloError::Io(error) = error else { return false };
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(error, HelloError::Io(error) if disk::is_full(error))
 }
 
 /// One connection's work.
