@@ -254,9 +254,7 @@ impl Rendezvous {
     /// It cannot be read.
     pub(crate) fn last_of(&self, host: &str) -> std::io::Result<Option<Status>> {
         let path = self.status_of(host);
-        let text = disk::read(&path).map_err(|error| {
-            std::io::Error::new(error.kind(), format!("read {}: {error}", path.display()))
-        })?;
+        let text = disk::read(&path).map_err(|error| named("read", &path, &error))?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
@@ -271,8 +269,9 @@ pub fn path_in(line: &serde_json::Value, key: &str) -> PathBuf {
     PathText::deserialize(&line[key]).map_or_else(|_| PathBuf::new(), |path| path.to_path())
 }
 
-fn named(done: &str, path: &Path, error: &std::io::Error) -> std::io::Error {
-    std::io::Error::new(error.kind(), format!("{done} {}: {error}", path.display()))
+/// The error, with what was tried on which file.
+fn named(tried: &str, path: &Path, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("{tried} {}: {error}", path.display()))
 }
 
 fn add_last_lines(log: &str, last: &mut Files) {
@@ -286,13 +285,12 @@ fn add_last_lines(log: &str, last: &mut Files) {
 
 /// `None`: it is gone. What cannot be understood stands for a node that may owe files: it is an error, never nothing.
 fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
-    let named = |tried: &str, error: std::io::Error, advice: &str| {
-        std::io::Error::new(error.kind(), format!("{tried} {}: {error}{advice}", path.display()))
-    };
-    let text = disk::read(path).map_err(|error| named("read", error, ""))?;
+    let text = disk::read(path).map_err(|error| named("read", path, &error))?;
     let understood = text.map(|text| serde_json::from_slice(&text)).transpose();
     understood.map_err(|error| {
-        named("understand", error.into(), " (its node's drainer writes it anew when it is started again)")
+        let error = named("understand", path, &error.into());
+        let advice = "its node's drainer writes it anew when it is started again";
+        std::io::Error::new(error.kind(), format!("{error} ({advice})"))
     })
 }
 
