@@ -237,6 +237,7 @@ impl Commits {
     fn change_object(&self, state: &mut State, ino: Ino, fragment: FragmentIndex, verifier: u64) {
         if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
             // It was answered by a life that is over, and lost with it.
+            tracing::warn!(%ino, %fragment, "a write was answered by a storage node that has lost it since");
             state.lost(fragment, [ino], false);
             self.fail(state, ino, Errno::IO);
             state.doubts.files.push(ino);

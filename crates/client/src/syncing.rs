@@ -91,7 +91,11 @@ impl Client {
         if commits.owes(ino, handle) {
             let _again = self.tell_doubts();
         }
-        let result = commits.tell(ino, handle).and(synced);
+        let told = commits.tell(ino, handle);
+        let result = told.and(synced);
+        if result == Err(Errno::IO) {
+            tracing::warn!(%ino, was_lost = told.is_err(), ?synced, "a program's fsync is EIO");
+        }
         if result.is_err() {
             let _later = self.tell_doubts();
         }

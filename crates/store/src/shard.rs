@@ -43,7 +43,7 @@ use wire::data::message::{InodeReply, RenameMode};
 use wire::data::{DirEntry, FileKind, Reply, Request, Time};
 use wire::node::NamespaceSpec;
 
-use crate::errno::errno_of;
+use crate::errno::{errno_of, failed};
 use crate::log_folder::Folder;
 use crate::objects::Objects;
 use crate::peers::Peers;
@@ -144,7 +144,7 @@ impl Shard {
     pub fn handle(&self, caller: Caller<'_>, request: Request) -> Reply {
         let answer = self.permits(caller).and_then(|()| self.answer(caller, request));
         let answer = answer.and_then(|reply| self.wake(caller.session).map(|()| reply));
-        answer.unwrap_or_else(|errno| Reply::Failed(errno.raw_os_error()))
+        answer.unwrap_or_else(failed)
     }
 
     /// The object of a file that it is the whole of, for the kernel to use without us.

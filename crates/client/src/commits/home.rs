@@ -155,6 +155,13 @@ impl Commits {
             let stamp = Failures::stamp().saturating_sub(loss.age_ms.saturating_mul(1_000_000));
             let newer = state.failures.since(of).filter(|newer| *newer >= stamp);
             if is_news && !(loss.told && newer.is_some()) {
+                tracing::warn!(
+                    of = %loss.of.ino,
+                    fragment = %loss.of.fragment,
+                    told = loss.told,
+                    age_ms = loss.age_ms,
+                    "the home knows that a storage node has lost writes to a file, perhaps of another mount"
+                );
                 // Handles that were opened since hear of it only if nobody has.
                 let noted = state.failures.failed(of, stamp, Errno::IO.raw_os_error());
                 self.remember(|memory| memory.failed(noted, stamp, Errno::IO.raw_os_error()));
