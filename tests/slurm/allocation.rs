@@ -115,9 +115,8 @@ pub fn ended_in_any_way(site: &Site) {
         let job = begin(name, "attend", Signal::KILL);
         assert_eq!(job.wait_end(), "FAILED", "{name}");
         let output = job.output();
-        for told in
-            [how, "what was in the buffer and not staged out is lost", "taking away what is left on n"]
-        {
+        let lost = "what was in the buffer and not staged out is lost";
+        for told in [how, lost, "taking away what is left on n", "failed, the job was ended"] {
             assert!(output.contains(told), "{name}: {told}: {output}");
         }
     }
@@ -161,6 +160,35 @@ pub fn node_without_room(site: &Site) {
     assert_eq!(names, 0, "something is left on n1");
     assert_nothing_is_left(site, &pfs);
     fs::remove_dir(place("n1")).expect("it is empty");
+}
+
+/// What options name wrongly is said before there is anything, all of it; and that a command has another buffer than it
+/// may be meant to have.
+pub fn misused(site: &Site) {
+    let pfs = site.pfs(ADA, "wrong");
+    let folder = pfs.display();
+    let options = format!("--in {folder}/none:x --out made:/proc/none");
+    let text = script(&pfs, 2, &options, "touch ran")
+        + "echo exit status $?\n\
+           forebay with --capacity 64MiB -- forebay with --on-allocation --capacity 64MiB -- touch ran\n"
+        + &format!(
+            "forebay with --on-allocation --dir {folder}/none --capacity 64MiB -- touch ran\necho exit status $?\n"
+        );
+    let job = site.submit(ADA, &pfs, &text);
+    job.wait_success();
+    let output = job.output();
+    for told in [
+        &format!("forebay: --in {folder}/none:x: source {folder}/none: No such file"),
+        "forebay: --out made:/proc/none: destination /proc/none",
+        "note: this job has 2 nodes, and the buffer is for what runs on this one",
+        "this command runs in the job of session 1, which has a buffer",
+        &format!("--dir {folder}/none: No such file or directory; name a folder that is on every node"),
+    ] {
+        assert!(output.contains(told), "{told}: {output}");
+    }
+    assert!(output.contains("exit status 64\n") && output.contains("exit status 66\n"), "{output}");
+    assert!(!pfs.join("ran").exists(), "{output}");
+    assert_nothing_is_left(site, &pfs);
 }
 
 /// What is not staged out is lost, which is said.

@@ -86,6 +86,7 @@ const TOGETHER: &[Test] = &[
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
     ("a_buffer_over_the_nodes_of_a_job_leaves_nothing_however_it_ends", allocation::ended_in_any_way),
+    ("what_is_named_wrongly_is_said_before_a_buffer_is_over_the_nodes_of_a_job", allocation::misused),
     ("a_node_of_an_allocation_that_is_killed_is_started_again", allocation::killed_node),
     ("a_node_of_an_allocation_that_cannot_begin_is_named", allocation::node_without_room),
     ("strangers_reach_no_buffer_over_the_nodes_of_a_job", allocation::strangers),

@@ -39,6 +39,11 @@ pub fn allocation() -> Option<String> {
     set("SLURM_JOB_ID").and_then(|_| set("SLURM_JOB_NODELIST")).filter(|_| own_job().is_none())
 }
 
+/// `SLURM_JOB_NUM_NODES`: how many hosts the job of Slurm's has that we run in.
+pub fn allocated_nodes() -> Option<usize> {
+    allocation().and_then(|_| std::env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok())
+}
+
 /// `SLURMD_NODENAME`: what Slurm calls the host that we run on.
 pub fn slurm_node() -> Option<String> {
     std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty())

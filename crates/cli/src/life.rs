@@ -9,6 +9,7 @@
 //! the script stages nothing out. The record says so before the script starts and how it ended before anything follows.
 
 mod hosts;
+mod told;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use model::phase::{Direction, Phase, StageState};
 use tokio::process::Child;
 use wire::control::{ApiError, Blame, CLI, ErrorCode, PostRun, SessionStatus, Setup, StageStatus};
 
+pub use self::told::Told;
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
 use crate::process::{Group, TERMINATION};
@@ -61,27 +63,10 @@ pub struct Life<'a> {
     told: Told,
 }
 
-/// What the summary says beyond the ending.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// The session as it last was.
-    pub status: Option<SessionStatus>,
-    /// How the script ended in this run or an earlier one, and how long it ran.
-    pub job: Option<(JobExit, Duration)>,
-    /// How long teardown took, if the buffer was released.
-    pub teardown: Option<Duration>,
-    /// Why the buffer is kept, if it is.
-    pub kept: Option<String>,
-}
-
 impl<'a> Life<'a> {
     /// Takes up the session of `record`, which `lock` is for.
     pub fn new(session: Session<'a>, records: &'a Records, lock: RunLock, record: RunRecord) -> Life<'a> {
-        let job = match record.job {
-            Job::Ended { exit, elapsed_ms } => Some((exit, Duration::from_millis(elapsed_ms))),
-            Job::NotStarted | Job::Started { .. } => None,
-        };
-        let told = Told { job, ..Told::default() };
+        let told = Told::of(&record);
         Life { session, records, lock: Some(lock), record, group: None, notes: Vec::new(), told }
     }
 
@@ -256,6 +241,7 @@ impl<'a> Life<'a> {
                 return Err(failure);
             }
         };
+        self.told.started = true;
         self.group = child.id().and_then(Group::led_by);
         // Without the record a later `--resume` could not end this job: better no job than that.
         if let Err(failure) = self.write_job(Job::Started { group: self.group.clone() }) {

@@ -24,8 +24,8 @@ pub struct Submission {
     pub script: Script,
     /// What options add to its directives.
     pub added: Added,
-    /// What its stages copy from and to, outside the buffer.
-    pub data: Vec<PathBuf>,
+    /// Those of its directives, and of what options add, that are well written.
+    pub directives: directive::Script,
     /// It is no script, but the program of a command.
     pub is_command: bool,
     /// The folder that it was submitted in; absolute.
@@ -56,18 +56,26 @@ impl Submission {
         if let Some(failure) = wrong {
             return Err(failure);
         }
-        let data = data(&directives);
         let submit_folder = folder.into();
         Ok(Submission {
             script,
             added,
-            data,
+            directives,
             is_command: true,
             submit_folder,
             array: None,
             hosts: Vec::new(),
             ignored: Vec::new(),
         })
+    }
+
+    /// The places of its stages on the file system.
+    pub fn data(&self) -> Vec<PathBuf> {
+        let stages = self.directives.directives.iter().filter_map(|located| match &located.directive {
+            Directive::StageIn(stage) | Directive::StageOut(stage) => Some(PathBuf::from(&stage.pfs)),
+            _ => None,
+        });
+        stages.collect()
     }
 
     /// The script with what options add to it.
@@ -104,8 +112,6 @@ pub fn read(path: &Path, folder: &Path, options: &Run) -> Result<Submission, Fai
 pub struct Examined {
     /// The script, which may be submitted if nothing is wrong.
     pub submission: Submission,
-    /// Those of its directives that are well written.
-    pub directives: directive::Script,
     /// What is wrong.
     pub failures: Vec<Failure>,
 }
@@ -146,11 +152,10 @@ pub fn examine(path: &Path, folder: &Path, options: &Run) -> Result<Examined, Fa
     let (directives, wrong) = check_directives(&script, &added);
     failures.extend(wrong);
     let array = options.array.clone().or(sbatch.array);
-    let (submit_folder, ignored, data) = (folder.into(), sbatch.ignored, data(&directives));
-    let hosts = Vec::new();
+    let (submit_folder, ignored, hosts) = (folder.into(), sbatch.ignored, Vec::new());
     let submission =
-        Submission { script, added, data, is_command: false, submit_folder, array, hosts, ignored };
-    Ok(Examined { submission, directives, failures })
+        Submission { script, added, directives, is_command: false, submit_folder, array, hosts, ignored };
+    Ok(Examined { submission, failures })
 }
 
 fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
@@ -169,15 +174,6 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
         ));
     }
     Ok(text)
-}
-
-/// The places of the stages on the file system.
-fn data(directives: &directive::Script) -> Vec<PathBuf> {
-    let stages = directives.directives.iter().filter_map(|located| match &located.directive {
-        Directive::StageIn(stage) | Directive::StageOut(stage) => Some(PathBuf::from(&stage.pfs)),
-        _ => None,
-    });
-    stages.collect()
 }
 
 /// The directives that are well written, and what is wrong with the others.

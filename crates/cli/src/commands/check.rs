@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::job::streams;
 use crate::output::Output;
 use crate::run_record::RunRecord;
-use crate::script::{self, Examined};
+use crate::script::{self, Examined, Submission};
 use crate::{env, identity, render};
 
 /// How long this user's own control service may take to answer.
@@ -63,13 +63,13 @@ pub async fn run(
     dir: Option<PathBuf>,
 ) -> Result<u8, Failure> {
     let folder = script::current_folder()?;
-    let Examined { submission, directives, failures } =
-        script::examine(&arguments.script, &folder, &Run::default())?;
-    let script = submission.whole();
+    let Examined { submission, failures } = script::examine(&arguments.script, &folder, &Run::default())?;
+    let (script, directives) = (submission.whole(), &submission.directives);
     let is_ours = |failure: &Failure| !(cluster && failure.is_for_sbatch());
     let mut mistakes: Vec<Mistake> = failures.into_iter().filter(is_ours).map(Mistake::from).collect();
     mistakes.extend(files::interpreter(&script));
-    mistakes.extend(files::mistakes(&script, &directives));
+    let place = |line| format!("{}: line {line}", script.path.display());
+    mistakes.extend(files::mistakes(directives, place));
     let record = RunRecord::new(Token::unchecked("0"), script.clone(), folder);
     mistakes.extend(streams::places(&record).err().map(Mistake::from));
     let mut notes = Vec::new();
@@ -86,6 +86,21 @@ pub async fn run(
         None => notes.push("no control service was asked: whether a pool has the room is not known".into()),
     }
     Ok(tell(&script, &mistakes, notes, asked.is_some(), output))
+}
+
+/// Refuses a command whose stages could not do what its options ask for, as far as that is seen here.
+///
+/// # Errors
+/// A source is not there, or nothing can be made where something is to be staged out to: all of them.
+pub fn refuse_wrong_places(submission: &Submission) -> Result<(), Failure> {
+    let option = |line| submission.added.option(&submission.script.text, line).unwrap_or_default();
+    let mistakes = files::mistakes(&submission.directives, |line| format!("forebay: {}", option(line)));
+    let exit = match exit_code(&mistakes) {
+        ExitCode::Success => return Ok(()),
+        ExitCode::Script => ExitCode::Usage,
+        exit => exit,
+    };
+    Err(Failure::Lines { exit, lines: mistakes.into_iter().map(|mistake| mistake.text).collect() })
 }
 
 /// What the control service says of pools and rights; `None` where there is none, or it is of no use to ask.

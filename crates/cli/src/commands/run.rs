@@ -84,7 +84,7 @@ async fn register(
     let request = JobProcess { script: submission.whole(), owner: identity::owner(), submitter: None };
     let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
     let mut notes = summary.notes;
-    notes.extend(kept_in::remark(context.service.folder(), &submission.data));
+    notes.extend(kept_in::remark(context.service.folder(), &submission.data()));
     if !submission.ignored.is_empty() {
         let names = submission.ignored.join(" ");
         notes.push(format!("#SBATCH options without meaning here are ignored: {names}"));

@@ -29,7 +29,15 @@ pub async fn run(arguments: With, output: &Output, dir: Option<PathBuf>) -> Resu
     let submission = Submission::of_command(program, &folder, &arguments.job.buffer)?;
     match hosts::Hosts::of(&arguments)? {
         Some(hosts) => allocation::run(&Run::from(arguments), submission, hosts, output, dir).await,
-        None => start(&Run::from(arguments), &submission, output, dir).await,
+        None => {
+            if let Some(nodes) = env::allocated_nodes().filter(|nodes| *nodes > 1) {
+                output.note(&format!(
+                    "forebay: note: this job has {nodes} nodes, and the buffer is for what runs on this one; with \
+                     --on-allocation it is over all of them"
+                ));
+            }
+            start(&Run::from(arguments), &submission, output, dir).await
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a life has to do with the hosts that its buffer is mounted on.
 
+use model::phase::Phase;
 use wire::control::{ApiError, PreRun, SessionStatus};
 
 use super::{Ending, Life};
@@ -12,6 +13,10 @@ impl Life<'_> {
     /// The machines under the buffer are gone, and it with them.
     pub async fn abandon(&mut self, failure: Failure) -> Ending {
         self.end_group().await;
+        if self.told.status.as_ref().is_some_and(|status| status.phase >= Phase::StagedOut) {
+            self.session.output.note(&format!("forebay: note: all was staged out before this: {failure}"));
+            return Ending::Completed;
+        }
         Ending::Failed(failure)
     }
 

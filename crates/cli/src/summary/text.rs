@@ -65,6 +65,7 @@ impl Summary {
             (Some(JobSummary { signal: Some(signal), .. }), _) => format!("job killed by signal {signal}"),
             (Some(job), _) => format!("job exit status {}", job.exit_status),
             (None, "completed" | "stage_out_failed") => "how its job ended is not known".to_owned(),
+            (None, _) if self.started => "the job was ended".to_owned(),
             (None, _) => "the job did not run".to_owned(),
         };
         let outcome = self.outcome.replace('_', " ");

@@ -18,8 +18,8 @@ use crate::interpreter::Interpreter;
 /// Whoever sees that many of one list needs no more of them.
 const OF_A_LIST_MAX: usize = 100;
 
-/// Everything that is wrong with them.
-pub(super) fn mistakes(script: &Script, directives: &directive::Script) -> Vec<Mistake> {
+/// Everything that is wrong with them; `place` says where what stands in a line was asked for.
+pub(super) fn mistakes(directives: &directive::Script, place: impl Fn(u32) -> String) -> Vec<Mistake> {
     let of = |located: &Located| {
         let found = match &located.directive {
             Directive::StageIn(stage) if stage.kind == StageKind::List => of_list(stage, Direction::In),
@@ -28,7 +28,7 @@ pub(super) fn mistakes(script: &Script, directives: &directive::Script) -> Vec<M
             Directive::StageOut(stage) => target(Path::new(&stage.pfs), stage.kind).into_iter().collect(),
             _ => Vec::new(),
         };
-        let place = format!("{}: line {}", script.path.display(), located.line);
+        let place = place(located.line);
         found
             .into_iter()
             .map(move |mistake| Mistake { text: format!("{place}: {}", mistake.text), ..mistake })

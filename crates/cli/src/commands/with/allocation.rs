@@ -12,8 +12,8 @@ use wire::data::hello::Key;
 use super::hosts::Hosts;
 use super::launcher::Launcher;
 use crate::arguments::{Run, Volume};
-use crate::commands::Context;
 use crate::commands::run::one;
+use crate::commands::{Context, check};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -34,6 +34,8 @@ pub async fn run(
     output: &Output,
     dir: Option<PathBuf>,
 ) -> Result<u8, Failure> {
+    // Nothing is kept of such a buffer: what its stages could not do is said before there is one.
+    check::refuse_wrong_places(&submission)?;
     preflight::can_mount()?;
     let allocation = allocation(&hosts, dir)?;
     let folder = allocation.control_folder();
@@ -91,8 +93,16 @@ async fn ready(context: &Context, launcher: &mut Launcher) -> Result<(), Failure
 fn allocation(hosts: &Hosts, dir: Option<PathBuf>) -> Result<Allocation, Failure> {
     let failed = |e: std::io::Error| Failure::unavailable(format!("draw a key: {e}"), "repeat the command");
     let (key, name) = (Key::draw().map_err(failed)?, Key::draw().map_err(failed)?);
-    let parent = dir.unwrap_or_else(env::temporary_folder);
-    let parent = parent.canonicalize().map_err(|e| Failure::local("find", &parent, &e))?;
+    let (from, parent) = match dir {
+        Some(dir) => ("--dir", dir),
+        None => ("TMPDIR", env::temporary_folder()),
+    };
+    let parent = parent.canonicalize().map_err(|error| {
+        Failure::no_input(
+            format!("{from} {}: {error}", parent.display()),
+            "name a folder that is on every node of the job, as --dir /local/nvme",
+        )
+    })?;
     // Unlike the key this is seen by everybody: it only keeps two commands, and two users, out of each other's way.
     let name = format!("forebay-{}-{}", identity::owner().uid, &String::from(name)[..12]);
     Ok(Allocation { key, folder: parent.join(name), hosts: hosts.addressed()? })

@@ -58,6 +58,12 @@ impl Hosts {
 }
 
 fn no_allocation() -> Failure {
+    if let Some((_, token)) = env::own_job() {
+        return Failure::usage(
+            format!("this command runs in the job of session {token}, which has a buffer"),
+            "use that one, which $DW_JOB_STRIPED names, or call the command outside of it",
+        );
+    }
     Failure::usage(
         "there is no allocation here: SLURM_JOB_ID and SLURM_JOB_NODELIST are not set by Slurm",
         "call the command inside `salloc` or `sbatch`",
