@@ -122,7 +122,7 @@ impl Keeper {
         let _nobody_puts_it_back = self.absent();
         match self.log.release(ino) {
             // What gives space back is not refused for the want of some.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(error) if disk::is_full(&error) => {
                 tracing::warn!(%ino, %error, "cannot note durably that an object is removed");
             }
             released => released?,

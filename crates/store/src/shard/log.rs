@@ -240,8 +240,7 @@ impl Log {
             // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the
             // file in a state that nobody knows.
             Err(error) => {
-                let harmless = error.kind() == io::ErrorKind::StorageFull;
-                self.broken = !harmless || self.file.set_len(self.length).is_err();
+                self.broken = !disk::is_full(error) || self.file.set_len(self.length).is_err();
                 self.reserve = Reserve::of(&*self.file);
             }
         }

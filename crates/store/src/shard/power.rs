@@ -128,6 +128,19 @@ fn what_was_answered_survives_an_error_of_any_operation_of_the_disk() {
 }
 
 #[test]
+fn a_log_whose_disk_had_no_room_for_a_change_takes_the_next() {
+    for errno in [Errno::NOSPC, Errno::DQUOT] {
+        let (folder, told) = (SimFolder::over(Disk::new(1, None)), Mutex::new(Told::default()));
+        let shard = open(&folder, Expect::New).unwrap();
+        assert!(create(&shard, 1, &told));
+        let at = folder.disk().operations + 1;
+        folder.disk().trouble = Some((at, Trouble::Fails(errno)));
+        assert!(!create(&shard, 2, &told), "{errno}");
+        assert!((3..6).all(|id| create(&shard, id, &told)), "{errno}");
+    }
+}
+
+#[test]
 fn what_was_synced_survives_a_power_loss_at_any_operation_of_the_disk() {
     for seed in 0..20 {
         let mut at = 1;

@@ -156,8 +156,7 @@ impl End {
             Ok(()) => self.length += self.buffer.len() as u64,
             // A full disk took a part, which is cut off again; what was in the buffer never counted.
             Err(error) => {
-                let is_full = error.kind() == io::ErrorKind::StorageFull;
-                self.broken = !is_full || self.file.set_len(self.length).is_err();
+                self.broken = !disk::is_full(error) || self.file.set_len(self.length).is_err();
                 self.reserved = self.length;
                 // Numbers may be left out, but not used twice.
                 self.losses += 1;
