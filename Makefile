@@ -3,6 +3,7 @@
 # make check        formatting and lints only
 # make test-slurm   the jobs of Slurm under the one of another Debian, RELEASE=trixie (root, network; ARGS="WORD")
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
+# make faults       an error in every call of starts, setup, teardown, discard and compaction, one by one (root; long)
 # make attacks    users against users, nodes and control, as docs/run/security.md promises (root; ARGS="WORD")
 # make fuzz       random bytes to all that reads strangers' bytes, SECONDS=60 each (TARGET=frames); see fuzz/
 # make docs         build the documentation site into target/site; fails for dead links (mkdocs.yml)
@@ -32,8 +33,8 @@ DESTDIR :=
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build install check test test-slurm drills attacks fuzz docs bench bench-peers bench-builds cluster
-.PHONY: cluster-down clean sbom
+.PHONY: run build install check test test-slurm drills faults attacks fuzz docs bench bench-peers bench-builds
+.PHONY: cluster cluster-down clean sbom
 .DEFAULT_GOAL := build
 
 build:
@@ -74,6 +75,11 @@ drills:
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@$(CARGO) test $(FLAGS) --workspace --test drills -- --rounds $(ROUNDS) --seed $(SEED) \
 		$(if $(MINUTES),--minutes $(MINUTES)) --table $(CURDIR)/docs/DRILLS.md $(ARGS)
+
+faults:
+	@scripts/install-deps build run test
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@FOREBAY_FAULTS=all $(CARGO) test $(FLAGS) --workspace --test faults -- $(ARGS)
 
 attacks:
 	@scripts/install-deps build run test

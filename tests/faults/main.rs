@@ -1,7 +1,7 @@
 //! Errors and deaths at single system calls: of a storage node's start, setup and teardown, of a drainer's start, and
 //! of a mount. Each ends with the right result, or with a refusal that names what is wrong, and never with a loss.
 //!
-//! As root, with strace. Every call is tried with `FOREBAY_FAULTS=all`; else some of them, always the same.
+//! As root, with strace. `make faults` tries every call (`FOREBAY_FAULTS=all`); else some of them are, always the same.
 
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(
