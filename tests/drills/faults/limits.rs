@@ -23,9 +23,11 @@ impl Ground {
     pub fn exhaust_memory(&mut self) {
         let n = self.any_storage();
         let pid = self.site.storage[n].pid().expect("it runs").as_raw_nonzero();
-        let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
-        let pages: u64 = sizes.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
-        self.limit(n, Resource::As, pages * 4096);
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("proc(5)");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        // Not the address space: the allocator has reserved far more of that than it uses.
+        self.limit(n, Resource::Data, kib * 1024);
     }
 
     fn limit(&mut self, n: usize, resource: Resource, most: u64) {
@@ -33,6 +35,9 @@ impl Ground {
         // Who may lower the hard limit may not always raise it again; the node's is the one that we gave it.
         let small = Rlimit { current: Some(most), maximum: getrlimit(resource).maximum };
         let before = prlimit(Some(pid), resource, small).expect("we are root");
+        // What is connected has all that it needs; who comes back needs more.
+        let mount = self.random.below(self.site.compute.len() as u64) as usize;
+        self.site.compute[mount].kill_mount();
         self.pause(EXHAUSTED_MAX_MS);
         if is_alive(pid.as_raw_nonzero().get()) {
             prlimit(Some(pid), resource, before).expect("we are root");
