@@ -235,4 +235,11 @@ pub fn examples(site: &Site) {
     let whole =
         (1..=3).flat_map(of_step).filter(|entry| entry.metadata().is_ok_and(|meta| meta.len() == 8 << 20));
     assert_eq!(whole.count(), 6, "three steps of two nodes");
+
+    let around = site.submit(ADA, &pfs, include_str!("../../examples/slurm/around.sh"));
+    around.wait_success();
+    let ends = pfs.join(format!("ends-{}", around.id));
+    let lines =
+        |rank| read(&ends.join(format!("in-{rank}.txt"))).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!([lines(0)[0].as_str(), lines(1)[0].as_str()], ["10", "1"], "{}", around.output());
 }
