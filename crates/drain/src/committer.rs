@@ -113,18 +113,29 @@ impl Drain {
 
     /// Finds renames and, where they are followed, removals that nobody noticed.
     pub(crate) fn reconcile(&self) {
-        let follow = self.removed == Removed::Follow;
         let state = self.lock();
-        let suspects: Vec<PathBuf> =
-            state.ledger.paths().filter(|path| follow || self.lives_on(&state, path)).cloned().collect();
+        let renamed: Vec<PathBuf> =
+            state.ledger.paths().filter(|path| self.lives_on(&state, path)).cloned().collect();
         drop(state);
-        for path in suspects {
-            self.retire_if_gone(&path);
+        renamed.iter().for_each(|path| self.retire_if_gone(path));
+        if self.removed != Removed::Follow {
+            return;
+        }
+        let all: Vec<PathBuf> = self.lock().ledger.paths().cloned().collect();
+        let gone: Vec<PathBuf> = all.into_iter().filter(|path| self.is_nowhere(path)).collect();
+        // Looked at first: what was renamed then has its other name by now.
+        if !gone.is_empty() {
+            self.without_heir(gone).iter().for_each(|path| self.retire_if_gone(path));
         }
     }
 
+    /// Whether the node has nothing to drain under this name, for sure.
+    fn is_nowhere(&self, path: &Path) -> bool {
+        self.top.find(path).is_ok_and(|seen| !seen.is_some_and(|seen| seen.kind.is_drained()))
+    }
+
     /// Whether the file that landed from `path` has another name on the node, from which it landed too.
-    fn lives_on(&self, state: &State, path: &Path) -> bool {
+    pub(crate) fn lives_on(&self, state: &State, path: &Path) -> bool {
         let files: Vec<_> = state.ledger.traces(path).iter().map(|trace| trace.generation.file()).collect();
         let is_it =
             |other: &PathBuf| self.top.look(other).is_ok_and(|seen| files.contains(&seen.generation.file()));
@@ -136,9 +147,8 @@ impl Drain {
         let mut state = self.lock();
         let traces = state.ledger.traces(path);
         // What is on the PFS stays where nobody can tell: it may be all that is left of the file.
-        let is_gone = self.top.find(path).is_ok_and(|seen| !seen.is_some_and(|seen| seen.kind.is_drained()));
         // Nobody copies to the name meanwhile: it is in work here.
-        if !is_gone || !state.table.seize(path) {
+        if !self.is_nowhere(path) || !state.table.seize(path) {
             return;
         }
         drop(state);

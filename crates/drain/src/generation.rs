@@ -36,6 +36,9 @@ pub(crate) struct Generation {
     pub mtime: Stamp,
     /// Time of change of anything.
     pub ctime: Stamp,
+    /// It is a file of more than one name.
+    #[serde(default)]
+    pub linked: bool,
 }
 
 /// What is at a name.
@@ -87,10 +90,16 @@ impl Generation {
         (self.ino, self.born)
     }
 
+    /// Whether that tells the file from every other, at whatever time: numbers of inodes are used again, at once on some
+    /// file systems.
+    pub(crate) fn is_told(&self) -> bool {
+        self.born != (0, 0)
+    }
+
     /// Whether the file was there before `time`, as far as it tells. What is of later than now is from before the clock
     /// was set back.
     pub(crate) fn is_older(&self, time: Stamp) -> bool {
-        let since = if self.born == (0, 0) { self.mtime } else { self.born };
+        let since = if self.is_told() { self.born } else { self.mtime };
         since < time || since > now()
     }
 
@@ -136,7 +145,9 @@ pub(crate) fn look_in(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Resul
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = rustix::fs::statx(folder, name, flags, wanted)?;
     let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let is_folder = FileType::from_raw_mode(found.stx_mode.into()).is_dir();
     let generation = Generation {
+        linked: found.stx_nlink > 1 && !is_folder,
         ino: found.stx_ino,
         born: if knows_birth { stamp(found.stx_btime) } else { (0, 0) },
         size: found.stx_size,

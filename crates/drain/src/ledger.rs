@@ -53,6 +53,8 @@ pub(crate) struct Ledger {
     placed: HashMap<PathBuf, Under>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
+    /// Files that were seen with several names at once: one of their names is no later name of another.
+    linked: HashSet<(u64, Stamp)>,
     /// Files of which the node's disk could not write back something: the kernel says so once.
     lost: HashSet<(u64, Stamp)>,
 }
@@ -75,6 +77,7 @@ impl Ledger {
             begun: HashMap::new(),
             placed: HashMap::new(),
             paths: HashMap::new(),
+            linked: HashSet::new(),
             lost: HashSet::new(),
         };
         let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
@@ -102,7 +105,7 @@ impl Ledger {
         (self.file, self.length) =
             (regular::open(&self.path, OFlags::RDWR, Mode::empty())?, length_of(&line));
         (self.landed, self.begun) = (HashMap::new(), HashMap::new());
-        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
+        (self.placed, self.paths, self.linked) = (HashMap::new(), HashMap::new(), HashSet::new());
         self.of = Some(of);
         Ok(())
     }
@@ -144,9 +147,11 @@ impl Ledger {
         self.landed.len()
     }
 
-    /// Other paths that the files of `path` have, or had.
+    /// Other paths that the files of `path` have, or had: it was renamed, so far as that is sure. Nothing follows from a
+    /// number that may have been used again, nor from the names of a file that had several.
     pub(crate) fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
-        let files = self.traces(path).into_iter().map(|trace| trace.generation.file());
+        let files = self.traces(path).into_iter().filter(|trace| trace.generation.is_told());
+        let files = files.map(|trace| trace.generation.file()).filter(|file| !self.linked.contains(file));
         let paths = files.flat_map(|file| self.paths.get(&file).into_iter().flatten());
         paths.filter(|other| *other != path).cloned().collect()
     }
@@ -247,7 +252,11 @@ impl Ledger {
     }
 
     fn index(&mut self, path: &Path, trace: &Landed) {
-        self.paths.entry(trace.generation.file()).or_default().push(path.to_owned());
+        let file = trace.generation.file();
+        if trace.generation.linked {
+            self.linked.insert(file);
+        }
+        self.paths.entry(file).or_default().push(path.to_owned());
     }
 
     /// Takes away one entry: of a path that is there twice, the other stays.

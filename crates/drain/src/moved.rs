@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::drain::Drain;
-use crate::generation::{Generation, Kind, Stamp, TICK, now};
+use crate::generation::{Generation, Kind, Seen, Stamp, TICK, now};
+use crate::ledger::Landed;
 use crate::status::Trouble;
 
 /// Walks at most. After so many somebody goes on renaming.
@@ -34,6 +35,11 @@ pub(crate) struct Walk {
 impl Drain {
     /// As [`Drain::scan`] of the drained folder, again until nothing was moved meanwhile.
     pub(crate) fn scan_all(&self) -> Walk {
+        self.scan_all_with(&mut |_, _| {})
+    }
+
+    /// The same. Tells of each file, each time that it is found.
+    fn scan_all_with(&self, tell: &mut dyn FnMut(&Path, &Seen)) -> Walk {
         let begun = now();
         let is_old = |it: &Generation| it.is_older(begun);
         let (mut before, mut unseen): (Option<Folders>, _) = (None, Vec::new());
@@ -52,6 +58,7 @@ impl Drain {
                 if seen.kind == Kind::Folder {
                     folders.insert(path.to_owned(), seen.generation);
                 }
+                tell(path, seen);
             });
             let Some(last) = before.replace(folders) else {
                 // Nearly always: then one walk is enough.
@@ -96,13 +103,34 @@ impl Drain {
     pub(crate) fn has_renamed(&self, begun: Stamp, known: &Known) -> bool {
         let state = self.lock();
         let has_landed = |(path, seen): (&PathBuf, &Generation)| {
-            state.ledger.get(path).is_some_and(|landed| landed.generation.file() == seen.file())
+            let is_it = |landed: &Landed| seen.is_told() && landed.generation.file() == seen.file();
+            state.ledger.get(path).is_some_and(is_it)
         };
         let is_known = |(path, seen): (&PathBuf, &Generation)| known.contains(&(path.clone(), seen.file()));
         let files: HashSet<_> = known.iter().map(|(_, file)| *file).collect();
         let is_newer = |it: (&PathBuf, &Generation)| has_landed(it) && !files.contains(&it.1.file());
         let mut versions = state.table.versions();
         versions.any(|it| it.1.is_older(begun) && !is_known(it) && !is_newer(it))
+    }
+
+    /// Those of these paths, all gone from the node, of which no file has another name there that is not on the PFS in
+    /// that version: of the others, the copy under the old name is the only one. None where nobody can tell.
+    pub(crate) fn without_heir(&self, gone: Vec<PathBuf>) -> Vec<PathBuf> {
+        let traces = |path: &PathBuf| self.lock().ledger.traces(path);
+        let wanted: HashSet<u64> = gone.iter().flat_map(traces).map(|trace| trace.generation.ino).collect();
+        let mut owed = HashSet::new();
+        let walk = self.scan_all_with(&mut |path, seen| {
+            let (ino, state) = (seen.generation.ino, self.lock());
+            let has_landed = |landed: &Landed| landed.generation == seen.generation;
+            if wanted.contains(&ino) && !state.ledger.get(path).is_some_and(has_landed) {
+                owed.insert(ino);
+            }
+        });
+        if !walk.unseen.is_empty() {
+            return Vec::new();
+        }
+        let is_free = |path: &PathBuf| !traces(path).iter().any(|trace| owed.contains(&trace.generation.ino));
+        gone.into_iter().filter(is_free).collect()
     }
 
     pub(crate) fn restless(&self) -> Trouble {

@@ -23,15 +23,15 @@ impl Drain {
             Ok(Some(there)) => there.kind == Kind::Link || self.removed == Removed::Follow,
             Err(_) => false,
         };
-        let mut state = self.lock();
-        let owner = state.ledger.path_of(obstacle).filter(|_| may_go);
+        let owner = self.lock().ledger.path_of(obstacle).filter(|_| may_go);
         let is_folder = |owner: &Path| {
             self.top.find(owner).is_ok_and(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder))
         };
-        let Some(owner) = owner.filter(|owner| is_folder(owner)) else {
-            drop(state);
-            return Outcome::Failed(self.blocked(path, obstacle));
-        };
+        // It may have another name by now, under which it is not there yet.
+        let free =
+            owner.filter(|owner| is_folder(owner)).and_then(|owner| self.without_heir(vec![owner]).pop());
+        let Some(owner) = free else { return Outcome::Failed(self.blocked(path, obstacle)) };
+        let mut state = self.lock();
         if state.table.seize(&owner) {
             let traces = state.ledger.traces(&owner);
             drop(state);

@@ -7,7 +7,7 @@ fn trouble() -> Trouble {
 }
 
 fn sized(size: u64) -> Generation {
-    Generation { ino: 1, born: (1, 0), size, mtime: (1, 0), ctime: (1, 0) }
+    Generation { ino: 1, born: (1, 0), size, mtime: (1, 0), ctime: (1, 0), linked: false }
 }
 
 #[test]
