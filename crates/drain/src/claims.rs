@@ -5,6 +5,9 @@
 //! HOST.claims := line*      line := ("+" | "-") path in JSON: a string, or bytes where it is no UTF-8
 //! ```
 //!
+//! It is of use to the other nodes only as long as it says what this node has: so a claim is on the PFS's disk before the
+//! name is used, and whatever the node's ledger knows is claimed anew at a start, as the file may have been lost.
+//!
 //! A line that could not be written whole takes no other with it: the next begins with a line's end.
 //!
 //! **Invariant:** of two nodes that publish one name, at least one finds the other's claim and gives the name up.
@@ -13,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use disk::below::Root;
 use rustix::fs::{Mode, OFlags};
@@ -30,10 +33,14 @@ pub(crate) struct Claims {
     folder: PathBuf,
     own: PathBuf,
     state: Mutex<State>,
+    /// How many lines of this process are on the disk. Held by who syncs them, also for those who wrote meanwhile.
+    synced: Mutex<u64>,
 }
 
 struct State {
-    file: File,
+    file: Arc<File>,
+    /// Lines that this process has written.
+    lines: u64,
     /// The last line in it may be cut off: of who was killed as he wrote it, or for want of room.
     may_be_torn: bool,
     /// Names that this host has published under.
@@ -48,18 +55,43 @@ struct Host {
 }
 
 impl Claims {
-    /// The claims of `host` in the session's folder; `kept` are the names that it is known to have.
+    /// The claims of `host` in the session's folder; `kept` are the names that it is known to have: what the file does
+    /// not say of them is added, durably.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be made, read or written.
     pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
         let own = folder.join(format!("{host}{SUFFIX}"));
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         let file = Root::at(folder)
             .open_file(&own, flags, Mode::from_raw_mode(0o666))
             .map_err(|error| std::io::Error::new(error.kind(), format!("open {}: {error}", own.display())))?;
-        let state = State { file, may_be_torn: true, kept, others: HashMap::new() };
-        Ok(Claims { folder: folder.to_owned(), own, state: Mutex::new(state) })
+        let file = Arc::new(file);
+        let state = State { file, lines: 0, may_be_torn: true, kept, others: HashMap::new() };
+        let claims =
+            Claims { folder: folder.to_owned(), own, state: Mutex::new(state), synced: Mutex::default() };
+        claims.renew().map_err(|error| {
+            std::io::Error::new(error.kind(), format!("renew {}: {error}", claims.own.display()))
+        })?;
+        Ok(claims)
+    }
+
+    /// Claims what this host has and the file does not say.
+    fn renew(&self) -> std::io::Result<()> {
+        let mut said = Host::default();
+        said.read(&self.own)?;
+        let mut state = self.lock();
+        let lost: Vec<String> = state
+            .kept
+            .iter()
+            .filter(|name| !said.claimed.contains(*name))
+            .map(|name| line('+', name))
+            .collect();
+        if !lost.is_empty() {
+            state.write(&lost.concat())?;
+        }
+        state.file.sync_all()?;
+        File::open(&self.folder)?.sync_all()
     }
 
     /// Whether this host has published under the name.
@@ -81,12 +113,22 @@ impl Claims {
         self.give_up(path)
     }
 
-    /// Says that this host is about to use the name.
+    /// Says, durably, that this host is about to use the name.
     ///
     /// # Errors
     /// The PFS's.
     pub(crate) fn claim(&self, path: &Path) -> Result<(), Errno> {
-        self.write('+', path)
+        let number = self.write('+', path)?;
+        let mut synced = self.synced.lock().expect("no thread panics with the lock");
+        if *synced < number {
+            let (file, lines) = {
+                let state = self.lock();
+                (Arc::clone(&state.file), state.lines)
+            };
+            file.sync_data().map_err(errno)?;
+            *synced = lines;
+        }
+        Ok(())
     }
 
     /// Takes a claim back.
@@ -94,7 +136,7 @@ impl Claims {
     /// # Errors
     /// The PFS's.
     pub(crate) fn give_up(&self, path: &Path) -> Result<(), Errno> {
-        self.write('-', path)
+        self.write('-', path).map(drop)
     }
 
     /// Whether another host claims the name.
@@ -118,9 +160,11 @@ impl Claims {
         Ok(state.others.values().any(has))
     }
 
-    fn write(&self, sign: char, path: &Path) -> Result<(), Errno> {
-        let path = serde_json::to_string(&PathText::from(path)).expect("a path has no failing serialiser");
-        self.lock().write(&format!("{sign}{path}\n")).map_err(errno)
+    /// Which of the lines of this process it is.
+    fn write(&self, sign: char, path: &Path) -> Result<u64, Errno> {
+        let mut state = self.lock();
+        state.write(&line(sign, path)).map_err(errno)?;
+        Ok(state.lines)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -132,8 +176,9 @@ impl State {
     fn write(&mut self, line: &str) -> std::io::Result<()> {
         let is_torn = std::mem::replace(&mut self.may_be_torn, true) && !ends_a_line(&self.file)?;
         let begin = if is_torn { "\n" } else { "" };
-        self.file.write_all(format!("{begin}{line}").as_bytes())?;
+        (&*self.file).write_all(format!("{begin}{line}").as_bytes())?;
         self.may_be_torn = false;
+        self.lines += 1;
         Ok(())
     }
 }
@@ -158,6 +203,11 @@ impl Host {
         }
         Ok(())
     }
+}
+
+fn line(sign: char, path: &Path) -> String {
+    let path = serde_json::to_string(&PathText::from(path)).expect("a path has no failing serialiser");
+    format!("{sign}{path}\n")
 }
 
 fn errno(error: std::io::Error) -> Errno {

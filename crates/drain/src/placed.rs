@@ -58,7 +58,7 @@ impl Placed {
 
     /// Why what is there now does not hold what this held, by all that is seen without reading it. Other names, modes
     /// and owners do not matter.
-    fn holds_another(&self, there: &Seen) -> Option<&'static str> {
+    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
         Placed { ctime: None, ..*self }.differs(there)
     }
 
@@ -109,6 +109,11 @@ impl Under {
         self.all().any(|placed| placed.is(there))
     }
 
+    /// Whether what is there now has the inode of one of it.
+    pub(crate) fn has_inode(&self, there: &Seen) -> bool {
+        self.all().any(|placed| placed.ino == there.generation.ino)
+    }
+
     /// Why what is there now holds what none of it held, as [`Placed::holds_another`].
     pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
         self.why(|placed| placed.holds_another(there))
@@ -129,10 +134,10 @@ impl Under {
     }
 }
 
-/// CRC32C of what the file `target` holds now.
+/// CRC32C of what the file `target` below `root` holds now.
 ///
 /// # Errors
-/// The PFS's.
+/// The file system's.
 pub(crate) fn sum_of(root: &Root, target: &Path) -> std::io::Result<u32> {
     let mut file = root.open_file(target, OFlags::RDONLY, Mode::empty())?;
     let (mut sum, mut buffer) = (0, vec![0; SUM_AT_ONCE]);

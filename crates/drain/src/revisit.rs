@@ -22,6 +22,8 @@ enum There {
     It,
     Nothing,
     Another(&'static str),
+    /// A file of another inode, whoever made it.
+    Foreign(&'static str),
 }
 
 impl Drain {
@@ -60,7 +62,13 @@ impl Drain {
                 Ok(There::Nothing) => missing.push((path, landed)),
                 // Nothing is owed any more.
                 Ok(There::Another(why)) if self.is_gone(path) => self.let_be(path, landed, why),
-                Ok(There::Another(why)) => troubles.push(replaced(path, &landed.target, why)),
+                Ok(There::Foreign(why)) if self.is_gone(path) && self.is_to_be(path) => {
+                    self.let_be(path, landed, why);
+                }
+                Ok(There::Foreign(_)) if self.is_gone(path) => troubles.push(lost(path, &landed.target)),
+                Ok(There::Another(why) | There::Foreign(why)) => {
+                    troubles.push(replaced(path, &landed.target, why));
+                }
                 Err(errno) => troubles.push(unseen(path, &landed.target, errno)),
             }
         }
@@ -95,8 +103,8 @@ impl Drain {
                 Ok(false)
             }
             // Who looks for the source sees that nothing is owed.
-            Ok(There::Another(_)) | Err(_) if self.is_gone(path) => Ok(false),
-            Ok(There::Another(why)) => Err(replaced(path, target, why)),
+            Ok(There::Another(_) | There::Foreign(_)) | Err(_) if self.is_gone(path) => Ok(false),
+            Ok(There::Another(why) | There::Foreign(why)) => Err(replaced(path, target, why)),
             // Who cannot look does not know.
             Err(errno) => Err(unseen(path, target, errno)),
         }
@@ -128,8 +136,9 @@ impl Drain {
         if placed.as_ref().is_some_and(|placed| placed.has(&seen)) {
             return Ok(There::It);
         }
+        let is_same_inode = placed.as_ref().is_none_or(|placed| placed.has_inode(&seen));
         if let Some(why) = placed.and_then(|placed| placed.holds_another(&seen)) {
-            return Ok(There::Another(why));
+            return Ok(if is_same_inode { There::Another(why) } else { There::Foreign(why) });
         }
         if !is_begun && seen.generation.size != landed.generation.size {
             return Ok(There::Another("it was changed there"));
@@ -166,6 +175,14 @@ impl Drain {
         landed.target.ancestors().skip(1).for_each(|folder| self.copier.publisher.forget_folder(folder));
     }
 
+    /// Whether another file may be in the place of a copy whose file has gone on the node: it is there under its new
+    /// name, or who waited has heard of it while the node had the file, and has removed that since, as is advised.
+    fn is_to_be(&self, path: &Path) -> bool {
+        let state = self.lock();
+        let is_it = |told: &Trouble| Path::new(&told.path) == path && told.advice != LOST_ADVICE;
+        state.disputed.iter().any(is_it) || self.lives_on(&state, path)
+    }
+
     /// Somebody else's file has the name on the PFS, and the node has none.
     fn let_be(&self, path: &Path, landed: &Landed, why: &str) {
         self.strike(path);
@@ -192,6 +209,23 @@ fn replaced(path: &Path, target: &Path, why: &str) -> Trouble {
             .to_owned(),
     }
 }
+
+/// The only copy was replaced.
+fn lost(path: &Path, target: &Path) -> Trouble {
+    Trouble {
+        path: path.display().to_string(),
+        errno: Errno::EXIST.raw_os_error(),
+        message: format!(
+            "{} is not what was drained there: another file is there now, and the node's was removed",
+            target.display()
+        ),
+        advice: LOST_ADVICE.to_owned(),
+    }
+}
+
+const LOST_ADVICE: &str = "see who has put it there (another job, or a node without its claims) and whether the drained \
+                           file still is somewhere; then move what is there away, wait again, and move it back if it is \
+                           right";
 
 fn unseen(path: &Path, target: &Path, errno: Errno) -> Trouble {
     Trouble {

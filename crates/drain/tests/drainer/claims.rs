@@ -97,3 +97,42 @@ fn a_copy_that_is_made_anew_does_not_take_its_name_from_another_node() {
     let there = ["d/f", "d/f.n1"].map(|name| read(&second.to.join(name)));
     assert_eq!(there, ["of n2", "of n1"]);
 }
+
+#[test]
+fn what_a_node_has_drained_is_claimed_anew_where_its_claims_were_lost() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = nodes(&root);
+    drain_file(&mut first, "out", "of n1");
+    fs::remove_file(first.from.join("out")).unwrap();
+    assert_eq!(first.settle().failed, []);
+    first.kill();
+    fs::remove_dir_all(first.to.join(".forebay-drain/s")).unwrap();
+    first.start();
+    assert_eq!(first.settle().failed, []);
+    drain_file(&mut second, "out", "of n2");
+    let there = ["out", "out.n2"].map(|name| read(&second.to.join(name)));
+    assert_eq!(there, ["of n1", "of n2"]);
+}
+
+#[test]
+fn what_another_session_puts_in_the_place_of_a_copy_whose_file_was_removed_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = Node::new(&root, "n1", &[]);
+    let mut second = Node::new(&root, "n2", &["--session", "another"]);
+    drain_file(&mut first, "out", "of n1");
+    fs::remove_file(first.from.join("out")).unwrap();
+    assert_eq!(first.settle().failed, []);
+    drain_file(&mut second, "out", "of another job");
+    // Not only once: who waits next is no wiser.
+    for _ in 0..2 {
+        let failed = first.settle().failed;
+        let [trouble] = &failed[..] else { panic!("{failed:?}") };
+        assert!(trouble.message.contains("/out is not what was drained there"), "{trouble:?}");
+    }
+    assert_eq!(read(&first.to.join("out")), "of another job");
+    // As is advised.
+    fs::rename(first.to.join("out"), first.to.join("away")).unwrap();
+    assert_eq!(first.settle().failed, []);
+    fs::rename(first.to.join("away"), first.to.join("out")).unwrap();
+    assert_eq!(first.settle().failed, []);
+}
