@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::drain::Drain;
 use crate::namesake::Own;
+use crate::settings::value_name;
 use crate::state::State;
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::unstarted;
@@ -58,6 +59,7 @@ impl Drain {
             settled: self.settled_at_end.load(Ordering::Relaxed),
             ended: self.ended.load(Ordering::Relaxed),
             refused: false,
+            removed: value_name(self.removed),
             updated_ms: now_ms(),
             troubles: {
                 let worst = failed_flash.into_iter().chain(troubles).chain(unseen);
@@ -91,7 +93,8 @@ impl Drain {
             let more: Vec<Trouble> = more.collect();
             state.unseen.extend(more);
         }
-        self.logs.flush();
+        let unlogged = self.logs.settle().err().map(|error| self.unlogged(&error));
+        self.lock().unseen.extend(unlogged);
         self.ended.store(true, Ordering::Relaxed);
         self.end_displaced();
         self.take_back();
@@ -204,7 +207,8 @@ impl Drain {
         self.settled_at_end.store(true, Ordering::Relaxed);
         let accounted = self.publish(&self.status()).and_then(|()| {
             let all = self.rendezvous.statuses()?.iter().all(|status| status.settled || status.refused);
-            if all { self.rendezvous.write_receipt().map(drop) } else { Ok(()) }
+            let own = std::slice::from_ref(&answer);
+            if all { self.rendezvous.write_receipt(own).map(drop) } else { Ok(()) }
         });
         if let Err(error) = accounted {
             tracing::warn!("write the receipt in {}: {error}", self.rendezvous.folder().display());

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "rustix and nix have no leases")]
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use disk::below::Place;
 use nix::sys::statfs::{self, FsType};
@@ -10,6 +10,9 @@ use rustix::fs::{Mode, OFlags, openat};
 
 /// NFS; SMB 1; SMB 2 and 3: as in statfs(2).
 const OF_SERVERS: [FsType; 3] = [FsType(0x6969), FsType(0xff53_4d42), FsType(0xfe53_4d42)];
+
+/// tmpfs; ramfs.
+const IN_MEMORY: [FsType; 2] = [FsType(0x0102_1994), FsType(0x8584_58f6)];
 
 /// What is known of a file's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,12 @@ pub(crate) fn writers(place: &Place) -> std::io::Result<Writers> {
 /// `cifs_setlease`), and all may be closed. Every other file system asks the kernel's own counter of writers.
 fn has_other_leases(file: &File) -> bool {
     statfs::fstatfs(file).is_ok_and(|found| OF_SERVERS.contains(&found.filesystem_type()))
+}
+
+/// Whether a file there gets another time of change when it is written to through a map: where files are in the
+/// kernel's memory alone, nobody sees the pages change. Who cannot tell takes it for such.
+pub(crate) fn stamps_maps(folder: impl AsFd) -> bool {
+    statfs::fstatfs(folder.as_fd()).is_ok_and(|found| !IN_MEMORY.contains(&found.filesystem_type()))
 }
 
 #[cfg(test)]

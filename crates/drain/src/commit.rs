@@ -6,17 +6,25 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use disk::below::{Place, Root, by_descriptor};
-use rustix::fs::{AtFlags, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::generation::{if_there, look_in};
+use crate::generation::{Seen, if_there, look_in};
 use crate::namesake::{machine, short_hash};
+use crate::placed::Placed;
 use crate::rendezvous::{Rendezvous, path_in};
 use crate::status::Answer;
+
+/// The name of a group, written one way; `None` where it is none below a folder.
+pub fn plain(name: &str) -> Option<String> {
+    let parts: PathBuf = Path::new(name).components().collect();
+    let is_plain = parts.components().all(|part| matches!(part, Component::Normal(_)));
+    parts.into_os_string().into_string().ok().filter(|name| is_plain && !name.is_empty())
+}
 
 /// A marker: everything of this name is on the PFS, of all nodes.
 #[derive(Debug, Serialize)]
@@ -25,6 +33,41 @@ struct Marker<'a> {
     committed: String,
     hosts: Vec<&'a str>,
     files: usize,
+}
+
+/// Which links `latest` are of commits, whichever job's: a line for each in a file beside the sessions' folders.
+struct Links {
+    file: PathBuf,
+}
+
+impl Links {
+    fn of(folder: &Path) -> Links {
+        Links { file: folder.join("latest.links") }
+    }
+
+    /// Notes one that is about to get its name.
+    fn note(&self, link: &Seen) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+        let folder = self.file.parent().unwrap_or(&self.file);
+        let mut file = Root::at(folder).open_file(&self.file, flags, Mode::from_raw_mode(0o666))?;
+        // A line's end first: the last may be cut off.
+        file.write_all(format!("\n{}\n", serde_json::to_string(&Placed::before(link))?).as_bytes())?;
+        file.sync_all()
+    }
+
+    /// Whether a commit has made this link; `None`: there is none. Of before there were notes, it leads to what has a
+    /// marker.
+    fn have_made(&self, to: &Path, link: &Path) -> io::Result<Option<bool>> {
+        let Some(leads_to) = disk::if_there(std::fs::read_link(link))? else { return Ok(None) };
+        let seen = look_in(Root::at(to).reach(link)?.folder.as_fd(), link.file_name().unwrap_or_default())?;
+        let Some(text) = disk::read(&self.file)? else {
+            let name = leads_to.to_str().and_then(plain).filter(|name| Path::new(name) == leads_to);
+            let marker = name.map(|name| is_marker(&to.join(format!("{name}.committed"))));
+            return Ok(Some(marker.transpose()?.flatten() == Some(true)));
+        };
+        let notes = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        Ok(Some(notes.into_iter().any(|note: Placed| note.holds_another(&seen).is_none())))
+    }
 }
 
 /// Whether the file is a commit's; `None`: there is none.
@@ -71,19 +114,20 @@ fn must_not_be_drained(rendezvous: &Path, to: &Path, path: &Path) -> io::Result<
 /// made.
 ///
 /// # Errors
-/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit.
+/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name ([`plain`]).
 pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> io::Result<Vec<PathBuf>> {
+    let name = &*plain(name).ok_or(ErrorKind::InvalidInput)?;
     let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
     let may_be_replaced = |path: &Path, found| {
         must_be_of_a_commit(path, found)?;
         must_not_be_drained(rendezvous, to, path)
     };
     let file_may = || may_be_replaced(&file, is_marker(&file));
-    let latest_may = || {
-        may_be_replaced(&latest, disk::if_there(std::fs::read_link(&latest)).map(|link| link.map(|_| true)))
-    };
+    let links = Links::of(rendezvous.parent().unwrap_or(rendezvous));
+    let latest_may = || may_be_replaced(&latest, links.have_made(to, &latest));
+    let is_there = disk::exists(&to.join(name))?;
     // Neither where only one may.
-    file_may().and_then(|()| latest_may())?;
+    file_may().and_then(|()| if is_there { latest_may() } else { Ok(()) })?;
     let root = Root::hold(to)?;
     let (place, above) = (root.reach(&file)?, root.reach(&latest)?);
     let draft = draft(name);
@@ -94,10 +138,11 @@ pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> i
     });
     put(&place, &draft, made, file_may)?;
     let mut made = vec![file.clone()];
-    if disk::exists(&to.join(name))? {
+    if is_there {
         // What a commit left that was killed in between.
         let _ = unlinkat(&above.folder, &draft, AtFlags::empty());
         let linked = symlinkat(name, &above.folder, &draft).map_err(io::Error::from);
+        let linked = linked.and_then(|()| links.note(&look_in(above.folder.as_fd(), &draft)?));
         put(&above, &draft, linked, latest_may)?;
         made.push(latest.clone());
     }
@@ -122,7 +167,8 @@ fn text(name: &str, answers: &[Answer]) -> io::Result<Vec<u8>> {
 /// Several may publish one name at once.
 fn draft(name: &str) -> OsString {
     let who = short_hash(&(machine(), std::process::id()));
-    format!(".{}.{who}.committing", name.replace('/', "_")).into()
+    // Of any length, and below any folders.
+    format!(".{:08x}.{who:08x}.committing", short_hash(&name)).into()
 }
 
 /// Gives the draft that was `made` its name, or removes it. Others may commit meanwhile: what they put there is looked

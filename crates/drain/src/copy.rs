@@ -13,11 +13,12 @@ use stage::tree::Found;
 use stage::version;
 use wire::control::Side;
 
-use crate::closed::{Writers, writers};
+use crate::closed::{Writers, stamps_maps, writers};
 use crate::flash::Flash;
 use crate::generation::{Generation, Kind, Seen, TICK};
 use crate::ledger::Landed;
 use crate::mounted::Pfs;
+use crate::placed::sum_of;
 use crate::source::LOST;
 use crate::status::Trouble;
 use crate::top::Top;
@@ -79,7 +80,8 @@ impl Copier {
         if !before.kind.is_drained() {
             return Outcome::Gone;
         }
-        if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
+        let is_it = |landed: &&Landed| landed.generation == before.generation && landed.target == target;
+        if landed.filter(is_it).is_some_and(|landed| self.holds_still(path, &place, landed)) {
             return Outcome::Unchanged;
         }
         if let Some(not_now) = self.not_now(&source, &before, &place) {
@@ -100,6 +102,13 @@ impl Copier {
                 }),
             },
         }
+    }
+
+    /// Whether the file holds what landed of it, of which all else says so.
+    fn holds_still(&self, path: &Path, place: &Place, landed: &Landed) -> bool {
+        let Some(sum) = landed.crc32c else { return true };
+        // Of what cannot be read the copier says why.
+        stamps_maps(&place.folder) || sum_of(self.top.root(), path).is_ok_and(|found| found == sum)
     }
 
     fn unseen(&self, path: &Path, source: &Path, errno: Errno) -> Outcome {

@@ -11,9 +11,10 @@ use stage::pace::Pace;
 
 use crate::burst::Burst;
 use crate::claims::Claims;
+use crate::closed::stamps_maps;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
-use crate::generation::Seen;
+use crate::generation::{Kind, Seen};
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rendezvous::Rendezvous;
@@ -73,7 +74,7 @@ impl Drain {
             Notice::Folder(path) => drop(self.scan(&path)),
             Notice::Lost => {
                 tracing::info!("notices were lost: walk through {}", self.from.display());
-                self.scan(Path::new(""));
+                self.scan_unnoticed();
             }
         });
         if let Err(errno) = followed {
@@ -95,6 +96,16 @@ impl Drain {
         self.work.notify_all();
         let trouble = |(path, errno): (PathBuf, Errno)| local_trouble(&path, &self.from.join(&path), errno);
         unseen.into_iter().map(trouble).collect()
+    }
+
+    /// As [`Drain::scan`] of everything, where notices may have been lost: also of closes that no time of change tells.
+    pub(crate) fn scan_unnoticed(&self) {
+        let is_told = self.top.folder(Path::new("")).is_ok_and(stamps_maps);
+        self.scan_with(Path::new(""), &mut |path, seen, _| {
+            if !is_told && seen.kind == Kind::File && self.lock().ledger.get(path).is_some() {
+                self.notice(path);
+            }
+        });
     }
 
     /// Takes what was found into the table, if it is owed; whether nothing was known of it.

@@ -12,27 +12,23 @@
 //! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's
 //! end.
 
+mod log;
+
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use disk::below::Root;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use serde::Serialize;
 use stage::journal::PathText;
 
+pub(crate) use self::log::ends_a_line;
+use self::log::{Log, SPECTRAL_BEGIN};
 use crate::status::Trouble;
 
 /// The name of the first in the PFS folder: no drained file gets it.
 pub(crate) const SPECTRAL: &str = "spectral.log";
-
-/// What each of its lines begins with.
-const SPECTRAL_BEGIN: &str = "Spectral Work ";
 
 /// Both logs.
 pub(crate) struct Logs {
@@ -54,14 +50,9 @@ struct Output {
 struct Files {
     spectral: Log,
     json: Log,
+    /// Where the second is.
+    path: PathBuf,
     broken: bool,
-}
-
-/// One log.
-struct Log {
-    file: File,
-    /// The last line in it may be cut off.
-    torn: bool,
 }
 
 /// Where a file is on its way, in Spectral's words.
@@ -124,9 +115,11 @@ impl Logs {
     /// # Errors
     /// The PFS's.
     pub(crate) fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
+        let path = session.join(format!("{host}.jsonl"));
         let files = Files {
             spectral: Log::open(&to.join(SPECTRAL))?.of_spectral(&to.join(SPECTRAL))?,
-            json: Log::open(&session.join(format!("{host}.jsonl")))?.with_torn_end()?,
+            json: Log::open(&path)?.with_torn_end()?,
+            path,
             broken: false,
         };
         Ok(Logs { host: host.to_owned(), output: Mutex::default(), files: Mutex::new(files) })
@@ -179,8 +172,23 @@ impl Logs {
         self.lock().undone.iter().cloned().collect()
     }
 
+    /// Writes what was added, and looks whether the second log is where the receipt is made of it.
+    ///
+    /// # Errors
+    /// The PFS's, or NotFound where the log was moved away: what was logged is not where it is looked for.
+    pub(crate) fn settle(&self) -> std::io::Result<()> {
+        self.flush()?;
+        let files = self.files.lock().expect("no thread panics with the lock");
+        files.is_in_place().map_err(|error| {
+            std::io::Error::new(error.kind(), format!("write the log {}: {error}", files.path.display()))
+        })
+    }
+
     /// Writes what was added.
-    pub(crate) fn flush(&self) {
+    ///
+    /// # Errors
+    /// Of the second log, which tells what is drained; its lines are tried again with the next.
+    pub(crate) fn flush(&self) -> std::io::Result<()> {
         let mut files = self.files.lock().expect("no thread panics with the lock");
         let (spectral, json) = {
             let mut output = self.lock();
@@ -197,16 +205,17 @@ impl Logs {
             put_back(&mut output.json, json);
         }
         drop(output);
-        let written = written.1.and(written.0);
         // The drain itself goes on: the ledger and the status say how far it is.
-        if let Err(error) = &written
-            && !files.broken
-        {
+        let error = written.1.as_ref().err().or(written.0.as_ref().err());
+        if let Some(error) = error.filter(|_| !files.broken) {
             tracing::warn!(
                 "write spectral.log or the log in JSON lines: {error}; tried again with the next lines"
             );
         }
-        files.broken = written.is_err();
+        files.broken = error.is_some();
+        written.1.map_err(|error| {
+            std::io::Error::new(error.kind(), format!("write the log {}: {error}", files.path.display()))
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Output> {
@@ -214,61 +223,19 @@ impl Logs {
     }
 }
 
-impl Log {
-    fn open(path: &Path) -> std::io::Result<Log> {
-        let root = Root::at(path.parent().unwrap_or(path));
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        let file = root.open_file(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| {
-            let is_link = Errno::from_io_error(&error) == Some(Errno::LOOP);
-            let advice = if is_link { " (it is a symbolic link; move it away)" } else { "" };
-            std::io::Error::new(error.kind(), format!("open {}: {error}{advice}", path.display()))
-        })?;
-        Ok(Log { file, torn: false })
-    }
-
-    /// Sees whether it is a log of drains: nothing is appended to somebody's file that is only called so.
-    fn of_spectral(self, path: &Path) -> std::io::Result<Log> {
-        let mut begin = [0; SPECTRAL_BEGIN.len()];
-        let length =
-            usize::try_from(self.file.metadata()?.len()).map_or(begin.len(), |len| len.min(begin.len()));
-        self.file.read_exact_at(&mut begin[..length], 0)?;
-        if SPECTRAL_BEGIN.as_bytes().starts_with(&begin[..length]) {
-            return Ok(self);
-        }
-        let text = "is there, and no drain has written it: it stays as it is; move it away, as the drain's log gets \
-                    this name";
-        Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("{} {text}", path.display())))
-    }
-
-    /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.
-    fn with_torn_end(self) -> std::io::Result<Log> {
-        Ok(Log { torn: !ends_a_line(&self.file)?, ..self })
-    }
-
-    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        if lines.is_empty() {
+impl Files {
+    fn is_in_place(&self) -> std::io::Result<()> {
+        let (held, there) = (self.json.file.metadata()?, std::fs::symlink_metadata(&self.path)?);
+        if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
             return Ok(());
         }
-        if std::mem::replace(&mut self.torn, true) {
-            self.file.write_all(b"\n")?;
-        }
-        self.file.write_all(lines)?;
-        self.torn = false;
-        Ok(())
+        Err(std::io::Error::new(std::io::ErrorKind::NotFound, "another file is there now"))
     }
-}
-
-/// Whether the last line of a file is whole, as far as its end tells.
-pub(crate) fn ends_a_line(file: &File) -> std::io::Result<bool> {
-    let mut last = [b'\n'];
-    if let Some(place) = file.metadata()?.len().checked_sub(1) {
-        file.read_exact_at(&mut last, place)?;
-    }
-    Ok(last == [b'\n'])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Read;
     use std::time::{Duration, Instant};
 

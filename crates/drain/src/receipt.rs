@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::rendezvous::{Files, Rendezvous};
 use crate::settings::RECEIPT;
-use crate::status::Status;
+use crate::status::{Answer, Status};
 
 /// The receipt's first line.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,18 +43,29 @@ struct Summary<'a> {
     kept: usize,
 }
 
+/// A receipt that was written.
+#[derive(Debug)]
+pub struct Receipt {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The nodes that have drained more files than their logs tell of: they are missing in it.
+    pub short: Vec<String>,
+}
+
 impl Rendezvous {
-    /// Writes the receipt; where it is.
+    /// Writes the receipt. What these answers say counts, too.
     ///
     /// # Errors
     /// The PFS's.
-    pub fn write_receipt(&self) -> std::io::Result<PathBuf> {
+    pub fn write_receipt(&self, answers: &[Answer]) -> std::io::Result<Receipt> {
         let path = self.folder().join(RECEIPT);
         let files = self.files()?;
         let statuses = self.statuses()?;
         let mut summary = summary(&files);
         // A node whose log cannot be written, or whose drainer could not start, says itself what it owes.
         summary.complete &= statuses.iter().all(Status::owes_nothing);
+        let short = short(&files, answers);
+        summary.complete &= short.is_empty() && answers.iter().all(Answer::is_whole);
         summary.hosts.extend(statuses.iter().map(|status| status.host.as_str()));
         let mut text = serde_json::to_string(&summary)?;
         for line in files.values() {
@@ -71,8 +82,15 @@ impl Rendezvous {
         file.sync_all()?;
         place.replace_with(&draft)?;
         File::open(self.folder())?.sync_all()?;
-        Ok(path)
+        Ok(Receipt { path, short })
     }
+}
+
+/// Every file that has landed has a line, whatever became of it since.
+fn short(files: &Files, answers: &[Answer]) -> Vec<String> {
+    let told = |host: &str| files.keys().filter(|(other, _)| other == host).count();
+    let is_short = |answer: &&Answer| answer.failed.is_empty() && told(&answer.host) < answer.landed;
+    answers.iter().filter(is_short).map(|answer| answer.host.clone()).collect()
 }
 
 fn summary(files: &Files) -> Summary<'_> {

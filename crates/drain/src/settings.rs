@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use model::Token;
 
+use crate::status::Status;
+
 /// The folder with the drainer's own files, in the drained folder and in the one on the PFS.
 pub const OWN_FOLDER: &str = ".forebay-drain";
 
@@ -42,9 +44,9 @@ pub struct Settings {
     /// When two nodes have files of one name
     #[arg(long, value_enum, default_value = "suffix")]
     pub same_name: SameName,
-    /// When a file is removed on the node
-    #[arg(long, value_enum, default_value = "keep")]
-    pub removed: Removed,
+    /// When a file is removed on the node [default: keep]
+    #[arg(long, value_enum)]
+    pub removed: Option<Removed>,
     /// At most so many bytes a second on the parallel file system, as 500MiB: those written, and those read back to
     /// verify them
     #[arg(long, value_name = "BYTES", value_parser = limit)]
@@ -134,7 +136,7 @@ impl Settings {
         add("--session", self.session().into());
         add("--host", self.host().into());
         add("--same-name", value_name(self.same_name).into());
-        add("--removed", value_name(self.removed).into());
+        add("--removed", value_name(self.removed()).into());
         add("--bursts", value_name(self.bursts).into());
         add("--workers", self.workers.to_string().into());
         if let Some(limit) = &self.limit {
@@ -166,6 +168,25 @@ impl Settings {
         };
         let words = self.words()?.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()?;
         Ok(serde_json::to_vec(&words)?)
+    }
+
+    /// What becomes of a file on the PFS that is removed on the node.
+    pub(crate) fn removed(&self) -> Removed {
+        self.removed.unwrap_or(Removed::Keep)
+    }
+
+    /// What these ask for by name that the drainer of this status does not do: options, each with its value there.
+    pub fn unlike(&self, runs: &Status) -> Vec<String> {
+        let session = self.session.as_ref().filter(|_| self.session() != runs.session);
+        let host = self.host.as_ref().filter(|_| self.host() != runs.host);
+        let removed = self.removed.map(value_name).filter(|_| !runs.removed.is_empty());
+        let removed = removed.filter(|asked| *asked != runs.removed);
+        let told = [
+            session.map(|_| format!("--session {}", runs.session)),
+            host.map(|_| format!("--host {}", runs.host)),
+            removed.map(|_| format!("--removed {}", runs.removed)),
+        ];
+        told.into_iter().flatten().collect()
     }
 
     /// What the drainers of all nodes of a job have in common.
@@ -209,7 +230,7 @@ fn session(named: Option<&str>) -> String {
     plain(&named.map(str::to_owned).or_else(job).unwrap_or_else(|| "shell".to_owned()))
 }
 
-fn value_name(value: impl ValueEnum) -> String {
+pub(crate) fn value_name(value: impl ValueEnum) -> String {
     value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }
 

@@ -31,10 +31,14 @@ impl Drain {
         self.log_settled(&barrier.failed, &barrier.open, &unseen);
         self.copier.publisher.abandon();
         barrier.open.iter().for_each(|path| self.log_open(&self.lock(), path));
-        self.logs.flush();
+        // First: each of these has its line by then.
+        let landed = self.landed();
+        let unlogged = self.logs.settle().err().map(|error| self.unlogged(&error));
+        self.lock().unseen.extend(unlogged.clone());
+        unseen.extend(unlogged);
         Answer {
             host: self.host.clone(),
-            landed: self.landed(),
+            landed,
             // The flash first: who shows one only shows what must be looked at first.
             failed: failed_flash.into_iter().chain(barrier.failed.into_values()).chain(unseen).collect(),
             open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
@@ -73,6 +77,19 @@ impl Drain {
                 Some(barrier) => return barrier,
                 None => state = self.settled.wait(state).expect("no thread panics with the lock"),
             }
+        }
+    }
+
+    /// The receipt cannot tell what is drained here, nor a commit what it must not replace.
+    pub(crate) fn unlogged(&self, error: &std::io::Error) -> Trouble {
+        let start = format!("`forebay drain stop --from {}` and then `start`", self.from.display());
+        Trouble {
+            path: ".".to_owned(),
+            errno: error.raw_os_error().unwrap_or(0),
+            message: format!("{error}: what is drained of {} is in no receipt", self.from.display()),
+            advice: format!(
+                "make room there, or move the log back, or have it written anew ({start}), then wait again"
+            ),
         }
     }
 

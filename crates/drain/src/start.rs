@@ -197,7 +197,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
         top,
         to,
         same_name: settings.same_name,
-        removed: settings.removed,
+        removed: settings.removed(),
         deadline: Deadline::new(settings.slurm_job.clone(), settings.deadline),
         rendezvous: Rendezvous::new(folder),
         settled_at_end: AtomicBool::new(false),
@@ -259,7 +259,8 @@ impl Drain {
     fn keep_logs(&self) {
         loop {
             std::thread::sleep(LOG_PERIOD);
-            self.logs.flush();
+            // Who settles asks whether that works.
+            let _ = self.logs.flush();
             self.copier.flash.retry();
         }
     }
@@ -278,7 +279,7 @@ impl Drain {
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
         self.clear();
-        self.scan(Path::new(""));
+        self.scan_unnoticed();
         loop {
             std::thread::sleep(WALK_PERIOD);
             if self.watch.is_blind() {

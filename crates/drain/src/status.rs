@@ -81,6 +81,9 @@ pub struct Status {
     /// It could not start; the first of the troubles says why.
     #[serde(default)]
     pub refused: bool,
+    /// What becomes of a file on the PFS that is removed on the node, as `--removed` has it; empty where nobody said so.
+    #[serde(default)]
+    pub removed: String,
     /// When this was written, milliseconds since 1970.
     pub updated_ms: u64,
     /// What could not be copied, up to a hundred.

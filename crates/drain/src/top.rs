@@ -41,6 +41,11 @@ impl Top {
         Some(seen.generation.file()).filter(|(_, born)| *born != (0, 0))
     }
 
+    /// The folder, from which what is below it is reached.
+    pub(crate) fn root(&self) -> &Root {
+        self.folders.root()
+    }
+
     /// Its device and inode number, which are no other's as long as this is open.
     pub(crate) fn numbers(&self) -> (u64, u64) {
         self.held

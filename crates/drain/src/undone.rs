@@ -49,7 +49,7 @@ impl Drain {
             }
         }
         drop(state);
-        self.logs.flush();
+        let _ = self.logs.flush();
     }
 
     pub(crate) fn log_failure(&self, path: &Path, trouble: &Trouble, attempts: u32) {

@@ -122,7 +122,8 @@ fn wait_for(
     timeout: Option<Duration>,
     watcher: &mut dyn Watcher,
 ) -> std::io::Result<Ending> {
-    let give_up = timeout.map(|timeout| Instant::now() + timeout);
+    // What is longer than the clock goes is without end.
+    let give_up = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
     let mut seen: Option<BTreeSet<String>> = None;
     let mut room = RoomForAnswers { looked: Instant::now(), full: 0 };

@@ -17,7 +17,7 @@ fn a_receipt_is_complete_only_where_each_node_says_that_it_owes_nothing() {
     for (failed, is_complete) in [(0, "true"), (1, "false")] {
         // Its log has no line of what failed: the disk that it is on was full.
         rendezvous.publish(&Status { host: "n1".into(), failed, ..Status::default() }).unwrap();
-        let receipt = std::fs::read_to_string(rendezvous.write_receipt().unwrap()).unwrap();
+        let receipt = std::fs::read_to_string(rendezvous.write_receipt(&[]).unwrap().path).unwrap();
         assert!(receipt.contains(&format!("\"complete\":{is_complete}")), "{receipt}");
     }
 }
@@ -68,7 +68,7 @@ fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
     for path in ["a", "b"] {
         let logs = Logs::open(folder.path(), folder.path(), "n1").unwrap();
         logs.json(&event(path));
-        logs.flush();
+        logs.flush().unwrap();
         let whole = std::fs::read(&log).unwrap();
         std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
     }

@@ -3,9 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use drain::status::Answer;
 
 use super::node::Node;
-use super::read;
+use super::{Silent, read};
 
 #[test]
 fn a_commit_replaces_nothing_that_the_job_has_drained() {
@@ -43,4 +46,75 @@ fn a_commit_replaces_nothing_that_the_job_has_drained() {
         assert_eq!(fs::read_link(node.to.join("latest")).unwrap(), Path::new(step));
     }
     assert_eq!(node.settle().failed, []);
+}
+
+/// A node that has drained a file of this name.
+fn drained(root: &tempfile::TempDir, name: &str) -> (Node, Answer) {
+    let mut node = Node::new(root, "n1", &[]);
+    let file = node.from.join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, "contents").unwrap();
+    node.start();
+    let answer = node.settle();
+    assert_eq!(answer.failed, []);
+    (node, answer)
+}
+
+fn commit(node: &Node, name: &str, answer: &Answer) -> std::io::Result<Vec<PathBuf>> {
+    drain::commit::commit(&node.to.join(".forebay-drain/s"), &node.to, name, std::slice::from_ref(answer))
+}
+
+#[test]
+fn a_group_has_one_marker_however_its_name_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, answer) = drained(&root, "run1/f");
+    for name in ["run1/", "run1/.", "run1"] {
+        let made = ["run1.committed", "latest"].map(|name| node.to.join(name));
+        assert_eq!(commit(&node, name, &answer).unwrap(), made.to_vec(), "{name}");
+        assert_eq!(fs::read_link(node.to.join("latest")).unwrap(), Path::new("run1"));
+    }
+    assert!(!node.to.join("run1/.committed").exists());
+    assert_eq!(drain::commit::plain("run1/../run2"), None);
+}
+
+#[test]
+fn a_group_may_have_as_long_a_name_as_its_marker_may() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["y".repeat(255 - ".committed".len()), format!("{}/{}", "x".repeat(120), "x".repeat(120))] {
+        let folder = tempfile::tempdir_in(&root).unwrap();
+        let (node, answer) = drained(&folder, &name);
+        commit(&node, &name, &answer).unwrap();
+        assert!(node.to.join(format!("{name}.committed")).exists());
+    }
+}
+
+#[test]
+fn a_commit_replaces_no_link_that_the_user_has_made() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, answer) = drained(&root, "run1/f");
+    let latest = node.to.join("latest");
+    for before in [None, Some("run1")] {
+        if let Some(before) = before {
+            commit(&node, before, &answer).unwrap();
+            fs::remove_file(&latest).unwrap();
+        }
+        symlink(root.path(), &latest).unwrap();
+        let said = commit(&node, "run1", &answer).unwrap_err().to_string();
+        assert!(said.contains("/latest is there, and no commit has made it"), "{said}");
+        assert_eq!(fs::read_link(&latest).unwrap(), root.path());
+        fs::remove_file(&latest).unwrap();
+    }
+    // An earlier release noted nothing of its links.
+    commit(&node, "run1", &answer).unwrap();
+    fs::remove_file(node.to.join(".forebay-drain/latest.links")).unwrap();
+    commit(&node, "run1", &answer).unwrap();
+}
+
+#[test]
+fn a_wait_may_be_told_to_take_longer_than_the_clock_goes() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, _) = drained(&root, "f");
+    let without_end = Some(Duration::from_secs(u64::MAX));
+    let ending = drain::wait::wait(&node.to.join(".forebay-drain/s"), without_end, &mut Silent).unwrap();
+    assert!(matches!(ending, drain::wait::Ending::Answered(_)), "{ending:?}");
 }

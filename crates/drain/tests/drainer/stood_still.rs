@@ -20,7 +20,7 @@ fn say_refused(node: &Node) {
         same_name: SameName::Suffix,
         limit: None,
         cores: None,
-        removed: Removed::Keep,
+        removed: Some(Removed::Keep),
         workers: 1,
         bursts: Bursts::Ignore,
         deadline: None,

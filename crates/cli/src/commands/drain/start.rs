@@ -159,7 +159,20 @@ fn node_answers() -> bool {
 
 fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), Failure> {
     let is_folder = is_drained_by(status, &settings.from);
-    if is_folder && settings.to.canonicalize().is_ok_and(|to| to == status.to) {
+    let other = settings.unlike(status);
+    let is_there = is_folder && settings.to.canonicalize().is_ok_and(|to| to == status.to);
+    if is_there && !other.is_empty() {
+        let from = status.from.display();
+        return Err(Failure::usage(
+            format!("{from} is drained to {} already, with {}", status.to.display(), other.join(" and ")),
+            format!(
+                "repeat the command with that, or wait until the drain is done and end it with `forebay drain stop \
+                 --from {}` first",
+                render::word(&settings.from)
+            ),
+        ));
+    }
+    if is_there {
         say_begun(status, output);
         return Ok(());
     }

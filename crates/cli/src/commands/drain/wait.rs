@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use drain::receipt::Receipt;
 use drain::settings;
 use drain::status::{Answer, Status, Trouble};
 use drain::wait::{self, Ending, Sums, Watcher};
@@ -22,22 +23,40 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| failed(of, "read the drainers' files in", &error))?;
+    let mut receipt = None;
     if let Ending::Answered(answers) = &ended {
         if let Some(warning) = unheard::warning(of, answers) {
             output.note(&warning);
         }
-        let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
-        written.map_err(|error| failed(of, "write the receipt in", &error))?;
+        let written = drain::rendezvous::Rendezvous::new(folder).write_receipt(answers);
+        receipt = Some(written.map_err(|error| failed(of, "write the receipt in", &error))?);
     }
     match ended {
         Ending::Nobody => Err(nobody(of)),
         Ending::Silent(silent) => Err(unanswered(&silent, of)),
         Ending::Stopped(stopped) => Err(not_running(&stopped)),
         Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
+            receipt
+                .filter(|receipt| !receipt.short.is_empty())
+                .map_or(Ok(()), |short| Err(unlogged(&short)))?;
             output.say("All files moved");
             Ok(answers)
         }
         Ending::Answered(answers) => Err(not_whole(&answers, output)),
+    }
+}
+
+/// What to do where logs do not have what their drainers say: somebody has cut or replaced them.
+fn unlogged(receipt: &Receipt) -> Failure {
+    let hosts = receipt.short.join(", ");
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!(
+            "the logs of {hosts} do not tell of all files that these nodes have drained: {} is not complete",
+            receipt.path.display()
+        ),
+        advice: "`forebay drain stop` and then `start` on such a node has its log written anew; then repeat the command"
+            .into(),
     }
 }
 
@@ -131,13 +150,12 @@ pub(super) fn commit(
     (timeout, empty): (Option<u64>, bool),
     output: &Output,
 ) -> Result<(), Failure> {
-    let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
-    if name.is_empty() || !plain {
+    let Some(name) = &drain::commit::plain(name) else {
         return Err(Failure::usage(
             format!("`{name}` is not a name below {}", of.to.display()),
             "name a file or folder there, without `..`",
         ));
-    }
+    };
     let answers = wait_for(of, timeout, output)?;
     let rendezvous = settings::rendezvous(&of.to, of.session.as_deref());
     let has = wait::has_drained(&rendezvous, &of.to, Path::new(name));

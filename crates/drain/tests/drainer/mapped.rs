@@ -1,0 +1,57 @@
+//! Files that are written to through maps, on a flash that gives them no other time of change then.
+
+use std::fs;
+use std::process::Command;
+
+use super::node::Node;
+use super::{Unmounted, mount, read};
+
+#[test]
+fn what_was_written_through_a_map_in_memory_is_drained() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    mount(&["mount", "-t", "tmpfs", "none"], &node.from);
+    let _unmounted = Unmounted(node.from.clone());
+    let (source, program, file) =
+        (root.path().join("map.c"), root.path().join("map"), node.from.join("file"));
+    fs::write(&source, WRITES_THROUGH_A_MAP).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+    let write =
+        |letter: &str| assert!(Command::new(&program).arg(&file).arg(letter).status().unwrap().success());
+    node.start();
+    fs::write(&file, "A".repeat(4096)).unwrap();
+    assert_eq!(node.settle().failed, []);
+    write("B");
+    // Its close is noticed.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&node.to.join("file")), "B".repeat(4096));
+    node.kill();
+    write("C");
+    node.start();
+    node.wait_said("it runs", |said| said.pid == node_pid(&node));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&node.to.join("file")), "C".repeat(4096));
+    node.kill();
+}
+
+fn node_pid(node: &Node) -> u32 {
+    node.running.as_ref().unwrap().id()
+}
+
+const WRITES_THROUGH_A_MAP: &str = "
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int count, char **words) {
+    int file = open(words[1], O_RDWR);
+    char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (map == MAP_FAILED) return 1;
+    memset(map, words[2][0], 4096);
+    return munmap(map, 4096);
+}
+";
