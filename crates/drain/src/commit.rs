@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::generation::{Seen, if_there, look_in};
+use crate::generation::{Seen, find, if_there, look, look_in};
 use crate::namesake::{machine, short_hash};
 use crate::placed::Placed;
 use crate::rendezvous::{Rendezvous, path_in};
@@ -55,11 +55,19 @@ impl Links {
         file.sync_all()
     }
 
+    /// Notes the link of a commit that noted nothing: the next note is the first.
+    fn take_over(&self, to: &Path, link: &Path) -> io::Result<()> {
+        match find(&Root::at(to), link)? {
+            Some(seen) if !disk::exists(&self.file)? => self.note(&seen),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a commit has made this link; `None`: there is none. Of before there were notes, it leads to what has a
     /// marker.
     fn have_made(&self, to: &Path, link: &Path) -> io::Result<Option<bool>> {
         let Some(leads_to) = disk::if_there(std::fs::read_link(link))? else { return Ok(None) };
-        let seen = look_in(Root::at(to).reach(link)?.folder.as_fd(), link.file_name().unwrap_or_default())?;
+        let seen = look(&Root::at(to), link)?;
         let Some(text) = disk::read(&self.file)? else {
             let name = leads_to.to_str().and_then(plain).filter(|name| Path::new(name) == leads_to);
             let marker = name.map(|name| is_marker(&to.join(format!("{name}.committed"))));
@@ -127,7 +135,10 @@ pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> i
     let latest_may = || may_be_replaced(&latest, links.have_made(to, &latest));
     let is_there = disk::exists(&to.join(name))?;
     // Neither where only one may.
-    file_may().and_then(|()| if is_there { latest_may() } else { Ok(()) })?;
+    file_may()?;
+    if is_there {
+        latest_may().and_then(|()| links.take_over(to, &latest))?;
+    }
     let root = Root::hold(to)?;
     let (place, above) = (root.reach(&file)?, root.reach(&latest)?);
     let draft = draft(name);

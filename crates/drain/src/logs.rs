@@ -4,7 +4,7 @@
 //! TO/spectral.log                          Spectral Work ENQUEUE File : DESTINATION
 //!                                          Spectral Work DEQUEUE File : DESTINATION
 //!                                          Spectral Work DONE File : DESTINATION
-//! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","attempts","errno","message"}
+//! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","sampled","attempts","errno","message"}
 //! ```
 //!
 //! A path that is no UTF-8 is a list of bytes in the second. Groups of whole lines are appended: nodes mix none.
@@ -83,6 +83,8 @@ pub(crate) struct Line<'a> {
     pub size: u64,
     /// CRC32C, eight hexadecimal digits.
     pub crc32c: Option<String>,
+    /// The copy was read back in samples, not as a whole.
+    pub sampled: bool,
     /// How many tries it took.
     pub attempts: u32,
     /// 0: none.
@@ -103,6 +105,8 @@ pub(crate) struct Event<'a> {
     pub size: u64,
     /// CRC32C.
     pub crc32c: Option<u32>,
+    /// See [`Line::sampled`].
+    pub sampled: bool,
     /// How many tries it took.
     pub attempts: u32,
     /// What went wrong.
@@ -149,6 +153,7 @@ impl Logs {
             target: event.target.into(),
             size: event.size,
             crc32c: event.crc32c.map(|sum| format!("{sum:08x}")),
+            sampled: event.sampled,
             attempts: event.attempts,
             errno: event.trouble.map_or(0, |trouble| trouble.errno),
             message: event.trouble.map_or("", |trouble| &trouble.message),

@@ -14,12 +14,14 @@ use crate::status::Trouble;
 
 impl Drain {
     pub(crate) fn log_done(&self, path: &Path, landed: &Landed, attempts: u32) {
+        let size = landed.generation.size;
         self.logs.json(&Event {
             event: "done",
             path,
             target: &landed.target,
-            size: landed.generation.size,
+            size,
             crc32c: landed.crc32c,
+            sampled: self.copier.publisher.work_of(size) < 2 * size,
             attempts,
             trouble: None,
         });
@@ -61,6 +63,7 @@ impl Drain {
             target: &target,
             size: 0,
             crc32c: None,
+            sampled: false,
             attempts,
             trouble: Some(trouble),
         });
@@ -80,6 +83,7 @@ impl Drain {
             target: &target,
             size: 0,
             crc32c: None,
+            sampled: false,
             attempts: 0,
             trouble,
         });
@@ -122,6 +126,7 @@ impl Drain {
             target: &target,
             size: 0,
             crc32c: None,
+            sampled: false,
             attempts: 0,
             trouble: None,
         });
@@ -134,6 +139,7 @@ impl Drain {
             target: &trace.target,
             size: trace.generation.size,
             crc32c: trace.crc32c,
+            sampled: false,
             attempts: 1,
             trouble: None,
         });
@@ -154,6 +160,7 @@ impl Drain {
             target: &trace.target,
             size: trace.generation.size,
             crc32c: trace.crc32c,
+            sampled: false,
             attempts: 1,
             trouble: Some(&trouble),
         });

@@ -62,6 +62,7 @@ fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
         target: Path::new("/pfs"),
         size: 1,
         crc32c: None,
+        sampled: false,
         attempts: 1,
         trouble: None,
     };

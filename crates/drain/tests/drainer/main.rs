@@ -19,6 +19,7 @@ mod numbers;
 mod pipes;
 mod renamed;
 mod revisited;
+mod sampled;
 mod sole;
 mod stood_still;
 

@@ -51,6 +51,8 @@ int main(int count, char **words) {
     int file = open(words[1], O_RDWR);
     char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (map == MAP_FAILED) return 1;
+    // What was read is written to without another fault.
+    volatile char before = map[0];
     memset(map, words[2][0], 4096);
     return munmap(map, 4096);
 }
