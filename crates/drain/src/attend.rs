@@ -27,8 +27,7 @@ const TROUBLES_MAX: usize = 100;
 impl Drain {
     /// What the drainer says of itself.
     pub(crate) fn status(&self) -> Status {
-        let publisher = &self.copier.publisher;
-        let mut state = self.lock();
+        let (publisher, mut state) = (&self.copier.publisher, self.lock());
         let (worked, counts) = (publisher.worked(), state.table.counts(|size| publisher.work_of(size)));
         let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
         let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();

@@ -5,8 +5,8 @@
 //! HOST.claims := line*      line := ("+" | "-") path in JSON: a string, or bytes where it is no UTF-8
 //! ```
 //!
-//! It is of use to the other nodes only as long as it says what this node has: so a claim is on the PFS's disk before the
-//! name is used, and whatever the node's ledger knows is claimed anew at a start, as the file may have been lost.
+//! It is of use to the other nodes only as long as it says what this node has: so a claim is on the PFS's disk before
+//! the name is used, and whatever the node's ledger knows is claimed anew at a start, as the file may have been lost.
 //!
 //! A line that could not be written whole takes no other with it: the next begins with a line's end.
 //!

@@ -90,8 +90,8 @@ impl Generation {
         (self.ino, self.born)
     }
 
-    /// Whether that tells the file from every other, at whatever time: numbers of inodes are used again, at once on some
-    /// file systems.
+    /// Whether that tells the file from every other, at whatever time: numbers of inodes are used again, at once on
+    /// some file systems.
     pub(crate) fn is_told(&self) -> bool {
         self.born != (0, 0)
     }

@@ -147,8 +147,8 @@ impl Ledger {
         self.landed.len()
     }
 
-    /// Other paths that the files of `path` have, or had: it was renamed, so far as that is sure. Nothing follows from a
-    /// number that may have been used again, nor from the names of a file that had several.
+    /// Other paths that the files of `path` have, or had: it was renamed, so far as that is sure. Nothing follows from
+    /// a number that may have been used again, nor from the names of a file that had several.
     pub(crate) fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
         let files = self.traces(path).into_iter().filter(|trace| trace.generation.is_told());
         let files = files.map(|trace| trace.generation.file()).filter(|file| !self.linked.contains(file));

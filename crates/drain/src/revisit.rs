@@ -223,9 +223,9 @@ fn lost(path: &Path, target: &Path) -> Trouble {
     }
 }
 
-const LOST_ADVICE: &str = "see who has put it there (another job, or a node without its claims) and whether the drained \
-                           file still is somewhere; then move what is there away, wait again, and move it back if it is \
-                           right";
+const LOST_ADVICE: &str = "see who has put it there (another job, or a node without its claims) and whether the \
+                           drained file still is somewhere; then move what is there away, wait again, and move it \
+                           back if it is right";
 
 fn unseen(path: &Path, target: &Path, errno: Errno) -> Trouble {
     Trouble {

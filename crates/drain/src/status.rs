@@ -81,7 +81,8 @@ pub struct Status {
     /// It could not start; the first of the troubles says why.
     #[serde(default)]
     pub refused: bool,
-    /// What becomes of a file on the PFS that is removed on the node, as `--removed` has it; empty where nobody said so.
+    /// What becomes of a file on the PFS that is removed on the node, as `--removed` has it; empty where nobody said
+    /// so.
     #[serde(default)]
     pub removed: String,
     /// When this was written, milliseconds since 1970.
