@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use disk::below::by_descriptor;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -167,6 +168,9 @@ impl Drain {
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
         let order = Order::ALL.into_iter().find(|order| order.word() == line.trim());
+        if has_gone(&stream)? {
+            return Err(std::io::Error::other(format!("nobody waits for the answer to {line:?}")));
+        }
         match order {
             Some(Order::Pause) => self.pause(true),
             Some(Order::Resume) => self.pause(false),
@@ -194,6 +198,13 @@ impl Drain {
         reply(&stream, &self.status())?;
         Ok(None)
     }
+}
+
+/// Whether who asked has given up, and told its user so: perhaps long ago, if this process stood still.
+fn has_gone(stream: &UnixStream) -> std::io::Result<bool> {
+    let mut asker = [PollFd::new(stream, PollFlags::empty())];
+    poll(&mut asker, Some(&Timespec::default()))?;
+    Ok(asker[0].revents().contains(PollFlags::HUP))
 }
 
 fn stopped(state: &Path) -> std::io::Result<()> {

@@ -1,7 +1,5 @@
 //! Who is spoken to through a drainer's socket, and who is heard.
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use super::*;
 
 #[test]

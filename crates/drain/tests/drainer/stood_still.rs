@@ -10,6 +10,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::node::{LIMIT, Node};
 use super::read;
 
+#[test]
+fn a_stop_of_which_its_user_was_told_that_it_failed_does_not_come_later() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    let pid = Pid::from_child(node.running.as_ref().unwrap());
+    kill_process(pid, Signal::STOP).unwrap();
+    drain::order(&node.state(), drain::Order::Stop).unwrap_err();
+    kill_process(pid, Signal::CONT).unwrap();
+    // After the stop in its queue.
+    assert!(drain::order(&node.state(), drain::Order::Status).unwrap().is_some(), "it has ended");
+    fs::write(node.from.join("f"), "later").unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&node.to.join("f")), "later");
+    assert!(!node.state().join("stopped").exists(), "it would not be started again");
+}
+
 /// As `forebay drain start` where the drainer does not answer.
 fn say_refused(node: &Node) {
     let settings = Settings {
