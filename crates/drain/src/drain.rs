@@ -14,7 +14,7 @@ use crate::claims::Claims;
 use crate::closed::stamps_maps;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
-use crate::generation::{Kind, Seen};
+use crate::generation::Seen;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rendezvous::Rendezvous;
@@ -74,7 +74,7 @@ impl Drain {
             Notice::Folder(path) => drop(self.scan(&path)),
             Notice::Lost => {
                 tracing::info!("notices were lost: walk through {}", self.from.display());
-                self.scan_unnoticed();
+                self.scan(Path::new(""));
             }
         });
         if let Err(errno) = followed {
@@ -98,14 +98,13 @@ impl Drain {
         unseen.into_iter().map(trouble).collect()
     }
 
-    /// As [`Drain::scan`] of everything, where notices may have been lost: also of closes that no time of change tells.
-    pub(crate) fn scan_unnoticed(&self) {
-        let is_told = self.top.folder(Path::new("")).is_ok_and(stamps_maps);
-        self.scan_with(Path::new(""), &mut |path, seen, _| {
-            if !is_told && seen.kind == Kind::File && self.lock().ledger.get(path).is_some() {
-                self.notice(path);
-            }
-        });
+    /// Has all files read and compared that have landed, where one may have changed and no time of change tells it.
+    pub(crate) fn doubt(&self) {
+        if self.top.folder(Path::new("")).is_ok_and(stamps_maps) {
+            return;
+        }
+        let landed: Vec<PathBuf> = self.lock().ledger.paths().cloned().collect();
+        landed.iter().for_each(|path| self.notice(path));
     }
 
     /// Takes what was found into the table, if it is owed; whether nothing was known of it.

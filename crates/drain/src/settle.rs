@@ -20,6 +20,7 @@ impl Drain {
         let _alone = self.settling.lock().expect("no thread panics with the lock");
         self.clear();
         let mut unseen = self.revisit();
+        self.doubt();
         let (barrier, more) = self.decide();
         // One that was tried since is named once.
         unseen.retain(|trouble| !barrier.failed.contains_key(Path::new(&trouble.path)));
@@ -87,7 +88,7 @@ impl Drain {
         let start = format!("`forebay drain stop --from {}` and then `start`", self.from.display());
         Trouble {
             path: ".".to_owned(),
-            errno: error.raw_os_error().unwrap_or(0),
+            errno: 0,
             message: format!("{error}: what is drained of {} is in no receipt", self.from.display()),
             advice: format!(
                 "make room there, or move the log back, or have it written anew ({start}), then wait again"

@@ -279,7 +279,7 @@ impl Drain {
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
         self.clear();
-        self.scan_unnoticed();
+        self.scan(Path::new(""));
         loop {
             std::thread::sleep(WALK_PERIOD);
             if self.watch.is_blind() {
