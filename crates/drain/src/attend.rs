@@ -92,7 +92,7 @@ impl Drain {
             let more: Vec<Trouble> = more.collect();
             state.unseen.extend(more);
         }
-        let unlogged = self.logs.settle().err().map(|error| self.unlogged(&error));
+        let unlogged = self.settle_log().err().map(|error| self.unlogged(&error));
         self.lock().unseen.extend(unlogged);
         self.ended.store(true, Ordering::Relaxed);
         self.end_displaced();

@@ -99,6 +99,7 @@ impl Copier {
                     target: target.to_owned(),
                     generation: before.generation,
                     crc32c: published.crc32c,
+                    left_out: published.left_out,
                 }),
             },
         }

@@ -172,7 +172,7 @@ impl Drain {
     fn attempt(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
         let begin = |target: &Path, generation| {
             let mut state = self.lock();
-            let begun = Landed { target: target.to_owned(), generation, crc32c: None };
+            let begun = Landed { target: target.to_owned(), generation, crc32c: None, left_out: vec![] };
             let noted = state.ledger.begin(path, begun);
             noted.unwrap_or_else(|error| tracing::warn!("write the ledger: {error}"));
             if state.table.begin(path) {

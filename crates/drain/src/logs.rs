@@ -4,7 +4,7 @@
 //! TO/spectral.log                          Spectral Work ENQUEUE File : DESTINATION
 //!                                          Spectral Work DEQUEUE File : DESTINATION
 //!                                          Spectral Work DONE File : DESTINATION
-//! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","sampled","attempts","errno","message"}
+//! TO/.forebay-drain/SESSION/HOST.jsonl     {"time","event","host","path","target","size","crc32c","sampled","left_out","attempts","errno","message"}
 //! ```
 //!
 //! A path that is no UTF-8 is a list of bytes in the second. Groups of whole lines are appended: nodes mix none.
@@ -85,6 +85,8 @@ pub(crate) struct Line<'a> {
     pub crc32c: Option<String>,
     /// The copy was read back in samples, not as a whole.
     pub sampled: bool,
+    /// What the PFS refuses of its owner and attributes.
+    pub left_out: &'a [String],
     /// How many tries it took.
     pub attempts: u32,
     /// 0: none.
@@ -107,6 +109,8 @@ pub(crate) struct Event<'a> {
     pub crc32c: Option<u32>,
     /// See [`Line::sampled`].
     pub sampled: bool,
+    /// See [`Line::left_out`].
+    pub left_out: &'a [String],
     /// How many tries it took.
     pub attempts: u32,
     /// What went wrong.
@@ -154,6 +158,7 @@ impl Logs {
             size: event.size,
             crc32c: event.crc32c.map(|sum| format!("{sum:08x}")),
             sampled: event.sampled,
+            left_out: event.left_out,
             attempts: event.attempts,
             errno: event.trouble.map_or(0, |trouble| trouble.errno),
             message: event.trouble.map_or("", |trouble| &trouble.message),
@@ -177,16 +182,19 @@ impl Logs {
         self.lock().undone.iter().cloned().collect()
     }
 
-    /// Writes what was added, and looks whether the second log is where the receipt is made of it.
+    /// Opens the second log anew where another file has its name, or none: the receipt is made of what is there.
     ///
     /// # Errors
-    /// The PFS's, or NotFound where the log was moved away: what was logged is not where it is looked for.
-    pub(crate) fn settle(&self) -> std::io::Result<()> {
-        self.flush()?;
-        let files = self.files.lock().expect("no thread panics with the lock");
-        files.is_in_place().map_err(|error| {
-            std::io::Error::new(error.kind(), format!("write the log {}: {error}", files.path.display()))
-        })
+    /// The PFS's.
+    pub(crate) fn replace_if_away(&self) -> std::io::Result<bool> {
+        let mut files = self.files.lock().expect("no thread panics with the lock");
+        let held = files.json.file.metadata()?;
+        let there = disk::if_there(std::fs::symlink_metadata(&files.path))?;
+        if there.is_some_and(|there| (held.dev(), held.ino()) == (there.dev(), there.ino())) {
+            return Ok(false);
+        }
+        files.json = Log::open(&files.path)?.with_torn_end()?;
+        Ok(true)
     }
 
     /// Writes what was added.
@@ -225,16 +233,6 @@ impl Logs {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Output> {
         self.output.lock().expect("no thread panics with the lock")
-    }
-}
-
-impl Files {
-    fn is_in_place(&self) -> std::io::Result<()> {
-        let (held, there) = (self.json.file.metadata()?, std::fs::symlink_metadata(&self.path)?);
-        if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
-            return Ok(());
-        }
-        Err(std::io::Error::new(std::io::ErrorKind::NotFound, "another file is there now"))
     }
 }
 

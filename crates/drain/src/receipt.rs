@@ -33,6 +33,8 @@ struct Summary<'a> {
     /// Files on the PFS, verified, and their bytes.
     done: usize,
     bytes: u64,
+    /// Those of them of whose owner and attributes the PFS refuses something.
+    left_out: usize,
     /// Files that could not be copied.
     failed: usize,
     /// Files that somebody had open for writing.
@@ -50,6 +52,8 @@ pub struct Receipt {
     pub path: PathBuf,
     /// The nodes that have drained more files than their logs tell of: they are missing in it.
     pub short: Vec<String>,
+    /// How many files lack an owner or attribute that the PFS refuses.
+    pub left_out: usize,
 }
 
 impl Rendezvous {
@@ -82,7 +86,7 @@ impl Rendezvous {
         file.sync_all()?;
         place.replace_with(&draft)?;
         File::open(self.folder())?.sync_all()?;
-        Ok(Receipt { path, short })
+        Ok(Receipt { path, short, left_out: summary.left_out })
     }
 }
 
@@ -102,6 +106,7 @@ fn summary(files: &Files) -> Summary<'_> {
             Some("done") => {
                 summary.done += 1;
                 summary.bytes += line["size"].as_u64().unwrap_or_default();
+                summary.left_out += usize::from(line["left_out"].get(0).is_some());
             }
             Some("removed") => summary.removed += 1,
             Some("kept") => summary.kept += 1,

@@ -177,14 +177,13 @@ impl Settings {
 
     /// What these ask for by name that the drainer of this status does not do: options, each with its value there.
     pub fn unlike(&self, runs: &Status) -> Vec<String> {
-        let session = self.session.as_ref().filter(|_| self.session() != runs.session);
-        let host = self.host.as_ref().filter(|_| self.host() != runs.host);
-        let removed = self.removed.map(value_name).filter(|_| !runs.removed.is_empty());
-        let removed = removed.filter(|asked| *asked != runs.removed);
+        let is_so = self.removed.is_none_or(|asked| value_name(asked) == runs.removed);
         let told = [
-            session.map(|_| format!("--session {}", runs.session)),
-            host.map(|_| format!("--host {}", runs.host)),
-            removed.map(|_| format!("--removed {}", runs.removed)),
+            (self.session.is_some() && self.session() != runs.session)
+                .then(|| format!("--session {}", runs.session)),
+            (self.host.is_some() && self.host() != runs.host).then(|| format!("--host {}", runs.host)),
+            // Of an earlier release: it does not say.
+            (!is_so && !runs.removed.is_empty()).then(|| format!("--removed {}", runs.removed)),
         ];
         told.into_iter().flatten().collect()
     }

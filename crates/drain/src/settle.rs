@@ -36,7 +36,7 @@ impl Drain {
         barrier.open.iter().for_each(|path| self.log_open(&self.lock(), path));
         // First: each of these has its line by then.
         let landed = self.landed();
-        let unlogged = self.logs.settle().err().map(|error| self.unlogged(&error));
+        let unlogged = self.settle_log().err().map(|error| self.unlogged(&error));
         self.lock().unseen.extend(unlogged.clone());
         unseen.extend(unlogged);
         Answer {
@@ -85,14 +85,11 @@ impl Drain {
 
     /// The receipt cannot tell what is drained here, nor a commit what it must not replace.
     pub(crate) fn unlogged(&self, error: &std::io::Error) -> Trouble {
-        let start = format!("`forebay drain stop --from {}` and then `start`", self.from.display());
         Trouble {
             path: ".".to_owned(),
             errno: 0,
             message: format!("{error}: what is drained of {} is in no receipt", self.from.display()),
-            advice: format!(
-                "make room there, or move the log back, or have it written anew ({start}), then wait again"
-            ),
+            advice: "make room there, or move away what has the log's name, then wait again".to_owned(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is logged of files that have landed, of those that have not, and of what stays on the PFS against expectation.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -14,17 +15,7 @@ use crate::status::Trouble;
 
 impl Drain {
     pub(crate) fn log_done(&self, path: &Path, landed: &Landed, attempts: u32) {
-        let size = landed.generation.size;
-        self.logs.json(&Event {
-            event: "done",
-            path,
-            target: &landed.target,
-            size,
-            crc32c: landed.crc32c,
-            sampled: self.copier.publisher.work_of(size) < 2 * size,
-            attempts,
-            trouble: None,
-        });
+        self.log_copy("done", path, landed, attempts, None);
     }
 
     /// Logs what has landed and was not logged before the drainer was killed: the receipt is made of the log.
@@ -54,19 +45,25 @@ impl Drain {
         let _ = self.logs.flush();
     }
 
+    /// Writes what was logged. Where somebody has moved the log away, all of it.
+    ///
+    /// # Errors
+    /// What is drained here is in no receipt.
+    pub(crate) fn settle_log(&self) -> io::Result<()> {
+        if self.logs.replace_if_away()? {
+            tracing::warn!(
+                "the log of {} in {} was moved away: it is written anew",
+                self.host,
+                self.rendezvous.folder().display()
+            );
+            self.complete_log();
+        }
+        self.logs.flush()
+    }
+
     pub(crate) fn log_failure(&self, path: &Path, trouble: &Trouble, attempts: u32) {
         tracing::warn!("{}; {}", trouble.message, trouble.advice);
-        let target = self.target_of(&self.lock(), path);
-        self.logs.json(&Event {
-            event: "failed",
-            path,
-            target: &target,
-            size: 0,
-            crc32c: None,
-            sampled: false,
-            attempts,
-            trouble: Some(trouble),
-        });
+        self.log_no_copy("failed", path, &self.lock(), attempts, Some(trouble));
     }
 
     pub(crate) fn log_open(&self, state: &State, path: &Path) {
@@ -76,17 +73,7 @@ impl Drain {
             message: format!("{} is open for writing", path.display()),
             advice: "it is copied when it is closed".to_owned(),
         };
-        let (target, trouble) = (self.target_of(state, path), Some(&trouble));
-        self.logs.json(&Event {
-            event: "open",
-            path,
-            target: &target,
-            size: 0,
-            crc32c: None,
-            sampled: false,
-            attempts: 0,
-            trouble,
-        });
+        self.log_no_copy("open", path, state, 0, Some(&trouble));
     }
 
     /// Logs what became of files that could not be copied, or were open, or could not be looked at, and are none of
@@ -119,30 +106,11 @@ impl Drain {
 
     /// Nothing is owed of it, and nothing was drained.
     fn log_gone(&self, path: &Path) {
-        let target = self.target_of(&self.lock(), path);
-        self.logs.json(&Event {
-            event: "removed",
-            path,
-            target: &target,
-            size: 0,
-            crc32c: None,
-            sampled: false,
-            attempts: 0,
-            trouble: None,
-        });
+        self.log_no_copy("removed", path, &self.lock(), 0, None);
     }
 
     pub(crate) fn log_removed(&self, path: &Path, trace: &Landed) {
-        self.logs.json(&Event {
-            event: "removed",
-            path,
-            target: &trace.target,
-            size: trace.generation.size,
-            crc32c: trace.crc32c,
-            sampled: false,
-            attempts: 1,
-            trouble: None,
-        });
+        self.log_copy("removed", path, trace, 1, None);
     }
 
     pub(crate) fn log_kept(&self, path: &Path, trace: &Landed, why: &str) {
@@ -154,15 +122,52 @@ impl Drain {
             advice: "remove it if nobody needs it".to_owned(),
         };
         tracing::warn!("{}; {}", trouble.message, trouble.advice);
+        self.log_copy("kept", path, trace, 1, Some(&trouble));
+    }
+
+    /// Logs what became of a copy.
+    fn log_copy(
+        &self,
+        event: &'static str,
+        path: &Path,
+        copy: &Landed,
+        attempts: u32,
+        trouble: Option<&Trouble>,
+    ) {
+        let size = copy.generation.size;
         self.logs.json(&Event {
-            event: "kept",
+            event,
             path,
-            target: &trace.target,
-            size: trace.generation.size,
-            crc32c: trace.crc32c,
+            target: &copy.target,
+            size,
+            crc32c: copy.crc32c,
+            sampled: self.copier.publisher.samples(size),
+            left_out: &copy.left_out,
+            attempts,
+            trouble,
+        });
+    }
+
+    /// Logs what became of a file of which there is none.
+    fn log_no_copy(
+        &self,
+        event: &'static str,
+        path: &Path,
+        state: &State,
+        attempts: u32,
+        trouble: Option<&Trouble>,
+    ) {
+        let target = self.target_of(state, path);
+        self.logs.json(&Event {
+            event,
+            path,
+            target: &target,
+            size: 0,
+            crc32c: None,
             sampled: false,
-            attempts: 1,
-            trouble: Some(&trouble),
+            left_out: &[],
+            attempts,
+            trouble,
         });
     }
 }

@@ -1,7 +1,7 @@
 //! What an entry has besides its contents: owner, extended attributes, mode and times.
 //!
 //! The mode must be kept; owner, group, extended attributes and times are kept where the target allows it, and what is
-//! not is remarked in the journal.
+//! not is remarked in the journal, or told who copies entry by entry.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -72,11 +72,14 @@ fn keep_owner(context: &Context, source: &Found, made: &Found, name: &Path) -> K
     } else {
         KeptOwner { user: from.uid == to.uid, group: from.gid == to.gid }
     };
-    // Once is enough: it is the same for a whole tree.
-    let lost = !kept.user || !kept.group;
-    if lost && !context.shared.owner_remarked.swap(true, Ordering::Relaxed) {
-        let text = format!("owner {}:{} cannot be kept, here and perhaps elsewhere", from.uid, from.gid);
-        context.remark(&context.sides.target.show(name), &text);
+    if !kept.user || !kept.group {
+        let text = format!("owner {}:{} cannot be kept", from.uid, from.gid);
+        // Once is enough: it is the same for a whole tree.
+        if context.shared.left_out.is_some() {
+            leave_out(context, name, text);
+        } else if !context.shared.owner_remarked.swap(true, Ordering::Relaxed) {
+            leave_out(context, name, format!("{text}, here and perhaps elsewhere"));
+        }
     }
     kept
 }
@@ -131,9 +134,20 @@ fn tolerate(
         Err(fault) if fault.may_pass() && !fault.is_no_room() => Err(fault),
         Err(fault) if fault.errno() == Some(Errno::NOENT) => Err(fault),
         Err(fault) => {
-            context.remark(&context.sides.target.show(name), &told(&fault.cause.to_string()));
+            leave_out(context, name, told(&fault.cause.to_string()));
             Ok(())
         }
         Ok(()) => Ok(()),
+    }
+}
+
+/// Tells who asks for it what the target does not hold of an entry.
+fn leave_out(context: &Context, name: &Path, text: String) {
+    match &context.shared.left_out {
+        Some(left_out) => {
+            let mut left_out = left_out.lock().expect("no thread panics with the lock");
+            left_out.entry(name.to_owned()).or_default().push(text);
+        }
+        None => context.remark(&context.sides.target.show(name), &text),
     }
 }

@@ -1,5 +1,6 @@
 //! What the threads of one run leave for each other.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     /// Tells what this process's threads are at.
     pub(crate) at: Arc<At>,
     pub(crate) owner_remarked: AtomicBool,
+    /// What of each entry the target does not hold, by its name there, where somebody asks for it entry by entry.
+    pub(crate) left_out: Option<Mutex<HashMap<PathBuf, Vec<String>>>>,
     pub(crate) times: Mutex<Differing>,
     /// Held while a file with a new name is looked at and noted, so that the last note is of all names.
     pub(crate) noting: Mutex<()>,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::data::{FileKind, Time};
-use wire::node::StagePolicy;
+use wire::node::{StagePolicy, Verify};
 
 use crate::context::Context;
 use crate::entry::{Entry, Folder, Role};
@@ -41,7 +41,7 @@ pub struct Publisher {
 }
 
 /// What an entry is at the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// Its size, bytes.
     pub size: u64,
@@ -49,6 +49,8 @@ pub struct Published {
     pub mtime: Time,
     /// CRC32C of its contents; `None` for what has none.
     pub crc32c: Option<u32>,
+    /// What the target refuses of its owner and attributes.
+    pub left_out: Vec<String>,
 }
 
 impl Publisher {
@@ -74,7 +76,9 @@ impl Publisher {
         let (journal, monitor) =
             (Journal::open(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
         let sides = Sides::new(task.direction, source, target, &monitor);
-        let run = Arc::new(Run::new(Context::new(&task, sides, journal, &monitor)));
+        let mut context = Context::new(&task, sides, journal, &monitor);
+        context.shared.left_out = Some(Mutex::default());
+        let run = Arc::new(Run::new(context));
         Ok(Publisher { run, ready: Mutex::default(), cleared: Mutex::default() })
     }
 
@@ -89,22 +93,38 @@ impl Publisher {
         let folder = self.folder(above)?;
         let target = folder.path.join(name);
         let entry = Entry { source, target, folder: Folder::existing(folder), role: Role::Alone };
-        let outcome = match entry.source.attr.kind {
-            FileKind::Regular => regular::attempt(run, &entry, 1).map(|staged| Published {
-                size: staged.done.size,
-                mtime: staged.done.mtime,
-                crc32c: Some(staged.done.crc32c),
-            }),
-            _ => special::stage(run, &entry).map(|()| Published {
-                size: entry.source.attr.size,
-                mtime: entry.source.attr.mtime,
-                crc32c: None,
-            }),
-        };
+        let outcome = self.publish_entry(&entry);
         if outcome.as_ref().is_err_and(|fault| fault.errno() == Some(Errno::NOENT)) {
             self.lock().remove(above);
         }
-        outcome
+        // Also of an attempt that failed.
+        let left_out = self.take_left_out(&entry.target);
+        outcome.map(|published| Published { left_out, ..published })
+    }
+
+    fn publish_entry(&self, entry: &Entry) -> Result<Published, Fault> {
+        let (run, left_out) = (&self.run, Vec::new());
+        match entry.source.attr.kind {
+            FileKind::Regular => regular::attempt(run, entry, 1).map(|staged| Published {
+                size: staged.done.size,
+                mtime: staged.done.mtime,
+                crc32c: Some(staged.done.crc32c),
+                left_out,
+            }),
+            _ => special::stage(run, entry).map(|()| Published {
+                size: entry.source.attr.size,
+                mtime: entry.source.attr.mtime,
+                crc32c: None,
+                left_out,
+            }),
+        }
+    }
+
+    fn take_left_out(&self, target: &Path) -> Vec<String> {
+        let left_out = self.run.shared.left_out.as_ref();
+        let taken =
+            left_out.and_then(|all| all.lock().expect("no thread panics with the lock").remove(target));
+        taken.unwrap_or_default()
     }
 
     /// Removes the parts that earlier publishers of this name left where they were killed, also in the folders of
@@ -145,6 +165,11 @@ impl Publisher {
     /// The same of one file of this size.
     pub fn work_of(&self, size: u64) -> u64 {
         size + verify::bytes(self.run.rules.verify, size)
+    }
+
+    /// Whether only samples are read back of a file of this size.
+    pub fn samples(&self, size: u64) -> bool {
+        verify::of_size(self.run.rules.verify, size) == Verify::Sampled
     }
 
     /// How fast it may go.

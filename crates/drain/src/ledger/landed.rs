@@ -13,4 +13,6 @@ pub(crate) struct Landed {
     pub generation: Generation,
     /// CRC32C of its contents; `None` for a symbolic link.
     pub crc32c: Option<u32>,
+    /// What the PFS refuses of its owner and attributes.
+    pub left_out: Vec<String>,
 }

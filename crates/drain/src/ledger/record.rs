@@ -79,6 +79,8 @@ pub(super) struct LandedRecord {
     target: PathText,
     generation: Generation,
     crc32c: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 impl LandedRecord {
@@ -88,12 +90,13 @@ impl LandedRecord {
             target: landed.target.as_path().into(),
             generation: landed.generation,
             crc32c: landed.crc32c,
+            left_out: landed.left_out.clone(),
         }
     }
 
     pub(super) fn read(self) -> (PathBuf, Landed) {
-        let LandedRecord { path, target, generation, crc32c } = self;
-        (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
+        let LandedRecord { path, target, generation, crc32c, left_out } = self;
+        (path.to_path(), Landed { target: target.to_path(), generation, crc32c, left_out })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::generation::Generation;
 
 fn landed(ino: u64) -> Landed {
     let generation = Generation { ino, born: (1, 2), size: 3, mtime: (4, 5), ctime: (6, 7), linked: false };
-    Landed { target: "/pfs/a".into(), generation, crc32c: Some(8) }
+    Landed { target: "/pfs/a".into(), generation, crc32c: Some(8), left_out: vec![] }
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
         size: 1,
         crc32c: None,
         sampled: false,
+        left_out: &[],
         attempts: 1,
         trouble: None,
     };

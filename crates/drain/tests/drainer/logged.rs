@@ -10,31 +10,43 @@ use super::node::Node;
 use super::read;
 
 #[test]
-fn a_log_that_was_moved_away_is_named_by_who_waits() {
+fn a_log_that_was_moved_away_is_written_anew() {
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::new(&root, "n1", &[]);
     node.start();
     fs::write(node.from.join("a"), "a").unwrap();
     assert_eq!(node.settle().failed, []);
-    let rendezvous = node.to.join(".forebay-drain/s");
-    let log = rendezvous.join("n1.jsonl");
+    let log = node.to.join(".forebay-drain/s/n1.jsonl");
+    let has_a = || read(&log).contains("\"path\":\"a\"");
     for is_another_there in [false, true] {
         fs::rename(&log, root.path().join("moved")).unwrap();
         if is_another_there {
             fs::write(&log, "").unwrap();
         }
-        let failed = node.settle().failed;
-        let [trouble] = &failed[..] else { panic!("{failed:?}") };
-        assert!(trouble.message.contains("n1.jsonl"), "{trouble:?}");
-        node.wait_said("it owes its log", |said| !said.owes_nothing());
-        fs::rename(root.path().join("moved"), &log).unwrap();
         assert_eq!(node.settle().failed, []);
+        assert!(has_a(), "another is there: {is_another_there}");
     }
-    // The other way that is advised.
-    fs::remove_file(&log).unwrap();
-    assert_eq!(node.settle().failed.len(), 1);
-    node.stop();
+    fs::write(node.from.join("b"), "b").unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert!(read(&log).contains("\"path\":\"b\""), "what comes next goes elsewhere");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_named_by_who_waits() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
     node.start();
+    fs::write(node.from.join("a"), "a").unwrap();
+    assert_eq!(node.settle().failed, []);
+    let log = node.to.join(".forebay-drain/s/n1.jsonl");
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    let failed = node.settle().failed;
+    let [trouble] = &failed[..] else { panic!("{failed:?}") };
+    assert!(trouble.message.contains("n1.jsonl"), "{trouble:?}");
+    node.wait_said("it owes its log", |said| !said.owes_nothing());
+    // As is advised.
+    fs::remove_dir(&log).unwrap();
     assert_eq!(node.settle().failed, []);
     assert!(read(&log).contains("\"path\":\"a\""));
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
 mod at_once;
+mod attributes;
 mod claims;
 mod commits;
 mod flash;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use drain::receipt::Receipt;
+use drain::rendezvous::Rendezvous;
 use drain::settings;
 use drain::status::{Answer, Status, Trouble};
 use drain::wait::{self, Ending, Sums, Watcher};
@@ -23,27 +24,35 @@ pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> R
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| failed(of, "read the drainers' files in", &error))?;
-    let mut receipt = None;
-    if let Ending::Answered(answers) = &ended {
-        if let Some(warning) = unheard::warning(of, answers) {
-            output.note(&warning);
-        }
-        let written = drain::rendezvous::Rendezvous::new(folder).write_receipt(answers);
-        receipt = Some(written.map_err(|error| failed(of, "write the receipt in", &error))?);
-    }
     match ended {
         Ending::Nobody => Err(nobody(of)),
         Ending::Silent(silent) => Err(unanswered(&silent, of)),
         Ending::Stopped(stopped) => Err(not_running(&stopped)),
-        Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
-            receipt
-                .filter(|receipt| !receipt.short.is_empty())
-                .map_or(Ok(()), |short| Err(unlogged(&short)))?;
+        Ending::Answered(answers) => {
+            account(of, Rendezvous::new(folder), &answers, output)?;
             output.say("All files moved");
             Ok(answers)
         }
-        Ending::Answered(answers) => Err(not_whole(&answers, output)),
     }
+}
+
+/// Writes the receipt of what was answered; fails where not everything is on the PFS, or not in the receipt.
+fn account(of: &DrainOf, session: Rendezvous, answers: &[Answer], output: &Output) -> Result<(), Failure> {
+    if let Some(warning) = unheard::warning(of, answers) {
+        output.note(&warning);
+    }
+    let receipt = session.write_receipt(answers);
+    let receipt = receipt.map_err(|error| failed(of, "write the receipt in", &error))?;
+    if !answers.iter().all(Answer::is_whole) {
+        return Err(not_whole(answers, output));
+    }
+    if receipt.left_out > 0 {
+        let (files, path) = (receipt.left_out, receipt.path.display());
+        output.note(&format!(
+            "forebay: {files} files are without an owner or attribute that the PFS refuses: `left_out` in {path}"
+        ));
+    }
+    if receipt.short.is_empty() { Ok(()) } else { Err(unlogged(&receipt)) }
 }
 
 /// What to do where logs do not have what their drainers say: somebody has cut or replaced them.
