@@ -117,19 +117,21 @@ impl Drain {
     /// that version: of the others, the copy under the old name is the only one. None where nobody can tell.
     pub(crate) fn without_heir(&self, gone: Vec<PathBuf>) -> Vec<PathBuf> {
         let traces = |path: &PathBuf| self.lock().ledger.traces(path);
-        let wanted: HashSet<u64> = gone.iter().flat_map(traces).map(|trace| trace.generation.ino).collect();
+        let wanted: HashSet<_> = gone.iter().flat_map(traces).map(|trace| trace.generation.file()).collect();
         let mut owed = HashSet::new();
         let walk = self.scan_all_with(&mut |path, seen| {
-            let (ino, state) = (seen.generation.ino, self.lock());
+            let (file, state) = (seen.generation.file(), self.lock());
             let has_landed = |landed: &Landed| landed.generation == seen.generation;
-            if wanted.contains(&ino) && !state.ledger.get(path).is_some_and(has_landed) {
-                owed.insert(ino);
+            let is_heir = seen.kind.is_drained() && wanted.contains(&file);
+            if is_heir && !state.ledger.get(path).is_some_and(has_landed) {
+                owed.insert(file);
             }
         });
         if !walk.unseen.is_empty() {
             return Vec::new();
         }
-        let is_free = |path: &PathBuf| !traces(path).iter().any(|trace| owed.contains(&trace.generation.ino));
+        let is_free =
+            |path: &PathBuf| !traces(path).iter().any(|trace| owed.contains(&trace.generation.file()));
         gone.into_iter().filter(is_free).collect()
     }
 
