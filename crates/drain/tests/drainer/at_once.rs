@@ -73,13 +73,18 @@ fn a_drainer_in_whose_place_another_speaks_ends_and_is_named() {
     said["machine"] = "another".into();
     said["folder"][0] = 1.into();
     said["from"] = "/of/another".into();
-    fs::write(&file, said.to_string()).unwrap();
+    let speak = || fs::write(&file, said.to_string()).unwrap();
+    speak();
     // There is something to say.
     fs::write(node.from.join("g"), "contents").unwrap();
     let mut running = node.running.take().unwrap();
     let begun = Instant::now();
     while running.try_wait().unwrap().is_none() && begun.elapsed() < LIMIT {
         std::thread::sleep(Duration::from_millis(20));
+        // A word that was on its way replaces the other's, who goes on speaking.
+        if !read(&file).contains("/of/another") {
+            speak();
+        }
     }
     let _ended = running.kill();
     assert_eq!(running.wait().unwrap().code(), Some(1), "it goes on");
