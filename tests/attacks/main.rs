@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
 mod crowds;
+mod fairness;
 mod impostors;
 mod rotated;
 mod shared_buffers;
@@ -29,12 +30,15 @@ const TOGETHER: &[Test] = &[
     ("what_is_outside_of_the_folders_for_stages_is_not_staged", swapped::outside),
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
     ("only_an_operator_changes_the_key_of_a_buffer", rotated::by_others),
+    ("only_its_owner_sets_how_many_stages_run_at_once_in_a_shared_buffer", fairness::concurrency),
 ];
 
 /// One by one: they kill, or take all of a service.
 const ALONE: &[Test] = &[
     ("root_of_a_compute_node_has_the_rights_of_nobody_in_a_pool_that_squashes_it", squashed::root),
     ("crowds_keep_nobody_from_control", crowds::control),
+    ("twenty_thousand_stages_of_one_user_hold_up_nobody_else_s", fairness::stages),
+    ("a_list_of_twenty_thousand_stages_comes_in_parts_and_they_are_cancelled_at_once", fairness::lists),
     ("a_job_works_on_while_the_key_is_changed_and_the_former_one_opens_nothing", rotated::key),
     ("who_is_killed_in_any_step_of_a_change_of_the_key_locks_nobody_out", rotated::between::kills),
     (

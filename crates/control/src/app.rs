@@ -15,6 +15,7 @@ use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
 use crate::token_queue::TokenQueues;
 use crate::transfers::running::Running;
+use crate::turns::Turns;
 
 /// The control service over some site.
 pub struct App<S> {
@@ -25,6 +26,7 @@ pub struct App<S> {
     /// One function of a token at a time.
     pub(crate) queues: Arc<TokenQueues>,
     pub(crate) on_demand: Running,
+    pub(crate) turns: Turns,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
@@ -45,6 +47,7 @@ impl<S: Site> App<S> {
             audit,
             queues: Arc::default(),
             on_demand: Running::default(),
+            turns: Turns::default(),
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
             rekeying: tokio::sync::Mutex::default(),

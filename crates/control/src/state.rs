@@ -30,7 +30,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 22] = [
+const MIGRATIONS: [&str; 23] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -53,6 +53,7 @@ const MIGRATIONS: [&str; 22] = [
     include_str!("migrations/20.sql"),
     include_str!("migrations/21.sql"),
     include_str!("migrations/22.sql"),
+    include_str!("migrations/23.sql"),
 ];
 
 /// Why the state cannot be read or written.

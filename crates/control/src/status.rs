@@ -66,7 +66,7 @@ impl Rows {
     fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
         let token = &session.token;
         let mut transfers = transfers::of_script(tx, token)?;
-        transfers.extend(transfers::shown(tx, token, ON_DEMAND_SHOWN)?);
+        transfers.extend(transfers::shown(tx, token, None, ON_DEMAND_SHOWN)?);
         let is_written = session.was_mounted || session.persistent;
         let owing = owing(is_written, &transfers).into_iter().map(|holder| instances::find(tx, holder));
         Ok(Rows {

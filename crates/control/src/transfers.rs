@@ -6,15 +6,17 @@
 //! on_demand.rs      as many at once   ---+--> specification.rs --> runner.rs --> the node's forebay-stage
 //! while_running.rs  passes            ---+      node, StageSpec      start, follow, note, stop
 //! job_end.rs        what waits for it: into the line of on_demand.rs
-//! asked.rs          what programs and people ask, over paths.rs and place.rs
+//! asked.rs          what programs and people ask, over paths.rs, pieces.rs and place.rs; buffer.rs of a buffer itself
 //! ```
 //!
 //! **Invariant:** what was accepted is in the database; a restart of control goes on with it.
 
 pub(crate) mod asked;
+pub(crate) mod buffer;
 pub(crate) mod job_end;
 pub(crate) mod on_demand;
 mod paths;
+mod pieces;
 mod place;
 mod runner;
 pub(crate) mod running;

@@ -119,7 +119,7 @@ pub fn post_and_tell<B: Serialize, R: DeserializeOwned>(what: &str, body: &B) ->
 /// # Errors
 /// As [`post`].
 pub fn count(place: Place, scope: StageScope) -> Result<StageCounts, Error> {
-    post("/query", &StageQuery { place, scope, wait_ms: 0 })
+    post("/query", &StageQuery { place, scope, wait_ms: 0, after: None })
 }
 
 /// Counts stages, of those that are complete only what is there: a file that was removed since is at no destination
@@ -184,7 +184,7 @@ fn existing(mounted: &Mounted, scope: &StageScope) -> Result<Vec<String>, Error>
 /// # Errors
 /// As [`post`].
 pub fn settled(place: &Place, scope: &StageScope) -> Result<StageCounts, Error> {
-    let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms: WAIT_MS };
+    let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms: WAIT_MS, after: None };
     loop {
         let counts: StageCounts = post("/query", &query)?;
         if counts.pending == 0 {

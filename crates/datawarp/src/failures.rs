@@ -33,7 +33,8 @@ pub unsafe extern "C" fn dw_open_failed_stage(
         }
         // SAFETY: the caller's promise.
         let found = InBuffer::find(&unsafe { path(dw_instance_path) }?)?;
-        let query = StageQuery { place: found.mounted.place(), scope: StageScope::All, wait_ms: 0 };
+        let query =
+            StageQuery { place: found.mounted.place(), scope: StageScope::All, wait_ms: 0, after: None };
         let failed: Vec<FailedStage> = post("/failed", &query)?;
         let left = failed.into_iter().rev();
         let left = left.map(|stage| (found.mounted.mountpoint.join(&stage.path), stage));

@@ -222,14 +222,27 @@ fn report(stages: &[StageStatus], output: &Output) -> Result<u8, Failure> {
     Ok(ExitCode::Success.number())
 }
 
+/// All of them. A reply has room for some only; the first says when all have ended.
 async fn list(
     client: &Client,
     place: &Place,
     scope: &StageScope,
     wait_ms: u64,
 ) -> Result<Vec<StageStatus>, Failure> {
-    let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms };
-    tokio::time::timeout(Duration::from_secs(600), client.post("/list", &query))
-        .await
-        .map_err(|_| Failure::unavailable("control does not say how stages are", "repeat the command"))?
+    let mut all: Vec<StageStatus> = Vec::new();
+    let mut wait_ms = wait_ms;
+    loop {
+        let after = all.last().map(|stage| stage.id.clone());
+        let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms, after: after.clone() };
+        let asked = tokio::time::timeout(Duration::from_secs(600), client.post("/list", &query)).await;
+        let mut next: Vec<StageStatus> = asked.map_err(|_| {
+            Failure::unavailable("control does not say how stages are", "repeat the command")
+        })??;
+        // A control that knows nothing of `after` lists all again.
+        if next.is_empty() || next.last().map(|stage| &stage.id) == after.as_ref() {
+            return Ok(all);
+        }
+        all.append(&mut next);
+        wait_ms = 0;
+    }
 }

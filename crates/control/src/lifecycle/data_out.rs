@@ -63,7 +63,7 @@ pub(crate) async fn run<S: Site>(
 async fn has_nothing_to_stage<S: Site>(app: &App<S>, token: &Token) -> Result<bool, ApiError> {
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
-        Ok((transfers::of_script(tx, &name)?, transfers::unfinished_of_job(tx, &name)?))
+        Ok((transfers::of_script(tx, &name)?, transfers::unfinished_of_job(tx, &name, 0)?))
     };
     let (stages, asked) = app.database.transact(read).await?;
     Ok(stages.iter().all(|stage| stage.direction != Direction::Out) && asked.is_empty())

@@ -95,7 +95,7 @@ pub(crate) async fn owed<S: Site>(app: &App<S>, session: &Session) -> Result<Opt
     let token = session.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let mut all = transfers::of_script(tx, &token)?;
-        all.extend(transfers::unfinished_of(tx, &token)?);
+        all.extend(transfers::any_owed(tx, &token)?);
         let owed =
             |stage: &&Transfer| stage.direction == Direction::Out && stage.state != StageState::Complete;
         Ok(all.iter().find(owed).map(Transfer::status))

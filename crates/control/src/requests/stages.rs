@@ -13,7 +13,7 @@ use wire::control::{
 use super::Handler;
 use crate::audit::Concerned;
 use crate::site::Site;
-use crate::transfers::asked;
+use crate::transfers::{asked, buffer};
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -73,7 +73,7 @@ pub(super) async fn concurrency<S: Site>(
     caller: Caller,
     Body(wanted): Body<StageConcurrency>,
 ) -> Audited<Value> {
-    let concerned = asked::set_concurrency(&handler.app, handler.rights(caller), wanted).await?;
+    let concerned = buffer::set_concurrency(&handler.app, handler.rights(caller), wanted).await?;
     Ok((Extension(concerned), Json(json!({}))))
 }
 
@@ -83,5 +83,5 @@ pub(super) async fn buffer<S: Site>(
     caller: Caller,
     Body(place): Body<Place>,
 ) -> Reply<BufferStatus> {
-    Ok(Json(asked::buffer(&handler.app, handler.rights(caller), place).await?))
+    Ok(Json(buffer::status(&handler.app, handler.rights(caller), place).await?))
 }

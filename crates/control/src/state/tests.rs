@@ -225,6 +225,10 @@ const JOBS: &str =
      (9, '7', '7', 'out', 'file', 'striped', 'z', '/pfs/z', 1001, 101, 'deferred', NULL, NULL, NULL);
      DELETE FROM demands WHERE number = 9;";
 
+fn shown(tx: &rusqlite::Transaction<'_>, token: &Token) -> Vec<Transfer> {
+    transfers::shown(tx, token, None, 10).unwrap()
+}
+
 #[test]
 fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     let dir = tempfile::tempdir().unwrap();
@@ -257,15 +261,15 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     );
     assert_eq!((out.pfs_path.to_str(), out.buffer_path.as_str()), (Some("/pfs/out"), "out/"));
 
-    let asked = transfers::shown(&tx, &job(), 10).unwrap();
+    let asked = shown(&tx, &job());
     assert_eq!(ids(&asked), ["data.d3 active", "7.d5 pending"]);
     assert_eq!(
         (&asked[0].origin, asked[0].source().as_str(), asked[0].owner.uid),
         (&Origin::OnDemand { size_hint: Some(10), ino: None }, "$DW_PERSISTENT_STRIPED_data/x", 1001)
     );
     assert_eq!((asked[1].direction, asked[1].source().as_str()), (Direction::In, "/pfs/in"));
-    assert_eq!(ids(&transfers::shown(&tx, &data(), 10).unwrap()), ["data.d3 active", "data.d4 complete"]);
-    assert_eq!(ids(&transfers::unfinished_of(&tx, &job()).unwrap()), ["7.d5 pending"], "not the script's");
+    assert_eq!(ids(&shown(&tx, &data())), ["data.d3 active", "data.d4 complete"]);
+    assert_eq!(ids(&transfers::unfinished_of(&tx, &job(), 0).unwrap()), ["7.d5 pending"], "not the script's");
 
     let state = transfers::waiting(StageDue::AtJobEnd);
     let added = transfers::add(&tx, &Transfer { number: 0, state, ..asked[0].clone() }).unwrap();
@@ -275,6 +279,6 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     assert_eq!((followed.len(), followed[1].job.as_ref()), (2, Some(&renamed)), "all follows the token");
     tx.execute("DELETE FROM sessions WHERE token = ?1", [text::Word(&renamed)]).unwrap();
     assert!(transfers::of_script(&tx, &renamed).unwrap().is_empty());
-    let left = transfers::shown(&tx, &data(), 10).unwrap();
+    let left = shown(&tx, &data());
     assert!(left.iter().all(|one| one.job.is_none() && one.state != StageState::Failed), "the buffer's stay");
 }

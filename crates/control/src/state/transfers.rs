@@ -9,12 +9,14 @@
 //! **Invariant:** a transfer is forgotten with the session `token`; of what was asked for on demand with one path,
 //! direction and owner there is at most one that has ended, and none that is older than it.
 
+mod counts;
 #[cfg(test)]
 mod fixture;
 mod line;
 mod on_demand;
 mod row;
 mod scope;
+mod space;
 
 use std::path::PathBuf;
 
@@ -30,13 +32,15 @@ use super::Result;
 use super::text::{Word, to_json};
 use row::select;
 
-pub(crate) use line::{start_next, waiting_for_user};
+pub(crate) use counts::counts;
+pub(crate) use line::{WORKERS_OF_USER, start_next, waiting_for_user};
 pub(crate) use on_demand::{
-    ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, running_in, set_alone, set_waiting,
-    shown, unfinished_of, unfinished_of_job,
+    ON_DEMAND_MAX, PAGE, add, any_at_work, any_in, any_owed, any_under_way, end, make_room, resume,
+    running_in, set_alone, set_waiting, shown, unfinished_of, unfinished_of_job,
 };
 pub(crate) use row::insert;
-pub(crate) use scope::{Space, count, counts, named, telling};
+pub(crate) use scope::{count, named, telling};
+pub(crate) use space::Space;
 
 /// Files up to this size are copied many at a time: starting a worker costs more than copying them.
 const SMALL_BYTES_MAX: u64 = 1 << 20;

@@ -3,28 +3,36 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use daemon::error::user;
+use daemon::error::{bug, user};
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
-    ApiError, BufferStatus, Change, ErrorCode, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
-    StageCounts, StageDue, StagePair, StageQuery, StageRequest, StageScope, StageStatus, StageTickets,
+    ApiError, Change, ErrorCode, FailedStage, PAIRS_MAX, StageChange, StageCounts, StageDue, StagePair,
+    StageQuery, StageRequest, StageScope, StageStatus, StageTickets,
 };
 
 use super::place::{Located, locate};
-use super::{on_demand, paths, specification};
+use super::{on_demand, paths, pieces, specification};
 use crate::app::App;
 use crate::audit::Concerned;
 use crate::rights::Rights;
 use crate::site::Site;
-use crate::state::instances;
-use crate::state::transfers::{self, ON_DEMAND_MAX, Origin, Space, Transfer};
+use crate::state::transfers::{self, ON_DEMAND_MAX, Origin, Transfer};
 
 /// A reply is never held back for longer, so that nobody takes the silence for a death.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Between two looks of one who waits: a thousand ranks may wait while a thousand files are staged.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// As many stages are noted at once: others wait meanwhile for the database.
+const NOTED_AT_ONCE: usize = 500;
+
+/// Bytes of a list of stages, far below what callers take.
+const LIST_BYTES_MAX: usize = 8 << 20;
+
+/// As many files that failed are listed.
+const FAILED_MAX: usize = 10_000;
 
 /// Accepts stages.
 ///
@@ -40,27 +48,50 @@ pub(crate) async fn ask<S: Site>(
     let asked = request.pairs.iter().map(|pair| asked(&located, &request, pair));
     let mut asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
     note_mounts(app, &mut asked).await?;
-    let token = located.space.token.clone();
-    let note = move |tx: &rusqlite::Transaction<'_>| {
-        if !transfers::make_room(tx, &token, asked.len() as u64)? {
-            return Ok(None);
-        }
-        let numbers =
-            asked.iter().map(|one| Ok(Transfer { number: transfers::add(tx, one)?, ..one.clone() }));
-        let noted = numbers.collect::<crate::state::Result<Vec<Transfer>>>()?;
-        Ok(Some(noted.iter().map(|one| one.id(one.token.as_str())).collect()))
+    let owner = located.job.owner.uid;
+    let noting = {
+        let (app, token) = (Arc::clone(app), located.space.token.clone());
+        // It goes on when the caller goes away. What control's death cuts off, the caller asks for again.
+        tokio::spawn(async move {
+            let ids = note(&app, rights, owner, asked).await?;
+            app.on_demand.changed();
+            on_demand::kick(&app, &token).await.map(|()| ids)
+        })
     };
-    let Some(ids) = app.database.transact(note).await? else {
-        let message = format!("buffer {} has {} stages under way", located.space.token, ON_DEMAND_MAX);
+    let ids = noting.await.map_err(|error| bug(ErrorCode::FunctionPanicked, error.to_string()))??;
+    Ok((Concerned::from(&located.job), StageTickets { ids }))
+}
+
+/// Notes stages of the user `owner`; replies their ids.
+async fn note<S: Site>(
+    app: &App<S>,
+    rights: Rights,
+    owner: u32,
+    asked: Vec<Transfer>,
+) -> Result<Vec<String>, ApiError> {
+    // While this turn lasts nobody takes the room that there is.
+    let _turn = app.turns.take(rights).await;
+    let count = asked.len() as u64;
+    if !app.database.transact(move |tx| transfers::make_room(tx, owner, count)).await? {
+        let message = format!("you have {ON_DEMAND_MAX} stages under way, in all buffers together");
         return Err(user(
             ErrorCode::TooManyStages,
             message,
             "wait for some of them, or stage a directory at once",
         ));
-    };
-    app.on_demand.changed();
-    on_demand::kick(app, &located.space.token).await?;
-    Ok((Concerned::from(&located.job), StageTickets { ids }))
+    }
+    let mut ids = Vec::new();
+    for some in asked.chunks(NOTED_AT_ONCE) {
+        let some = some.to_vec();
+        let note = move |tx: &rusqlite::Transaction<'_>| {
+            let noted =
+                some.iter().map(|one| Ok(Transfer { number: transfers::add(tx, one)?, ..one.clone() }));
+            let noted = noted.collect::<crate::state::Result<Vec<Transfer>>>()?;
+            Ok(noted.iter().map(|one| one.id(one.token.as_str())).collect::<Vec<String>>())
+        };
+        ids.append(&mut app.database.transact(note).await?);
+    }
+    Ok(ids)
 }
 
 /// The transfer that a pair asks for.
@@ -134,9 +165,10 @@ pub(crate) async fn counts<S: Site>(
     let located = locate(app, rights, query.place.clone()).await?;
     let deadline = Instant::now() + Duration::from_millis(query.wait_ms).min(WAIT_MAX);
     let mut changes = app.on_demand.changes();
+    let scope = paths::of_scope(&query.scope)?;
     loop {
         changes.mark_unchanged();
-        let counts = read(app, &located, &query.scope, transfers::count).await?;
+        let counts = count(app, rights, &located, scope.clone()).await?;
         let left = deadline.saturating_duration_since(Instant::now());
         if counts.pending == 0 || left.is_zero() {
             return Ok(counts);
@@ -146,7 +178,22 @@ pub(crate) async fn counts<S: Site>(
     }
 }
 
-/// Describes stages, perhaps when they have ended.
+async fn count<S: Site>(
+    app: &App<S>,
+    rights: Rights,
+    located: &Located,
+    scope: StageScope,
+) -> Result<StageCounts, ApiError> {
+    let mut sum = StageCounts::default();
+    for piece in pieces::of(scope) {
+        let space = located.space.clone();
+        let _turn = app.turns.take(rights).await;
+        sum.add(app.database.transact(move |tx| transfers::count(tx, &space, &piece)).await?);
+    }
+    Ok(sum)
+}
+
+/// Describes stages, perhaps when they have ended: at most so many that a reply has room for them.
 ///
 /// # Errors
 /// There is no such buffer.
@@ -155,10 +202,20 @@ pub(crate) async fn list<S: Site>(
     rights: Rights,
     query: StageQuery,
 ) -> Result<Vec<StageStatus>, ApiError> {
-    counts(app, rights, query.clone()).await?;
+    if query.wait_ms > 0 {
+        counts(app, rights, query.clone()).await?;
+    }
     let located = locate(app, rights, query.place.clone()).await?;
-    let found = read(app, &located, &query.scope, transfers::telling).await?;
-    Ok(found.iter().map(Transfer::status).collect())
+    let after = query.after.as_deref().and_then(Transfer::number_in).unwrap_or(0);
+    let scope = paths::of_scope(&query.scope)?;
+    let found = pieces::first_page(app, rights, &located.space, (scope, after)).await?;
+    let mut bytes = 0;
+    let has_room = |status: &StageStatus| {
+        let is_first = bytes == 0;
+        bytes += serde_json::to_vec(status).map_or(0, |text| text.len());
+        is_first || bytes <= LIST_BYTES_MAX
+    };
+    Ok(found.iter().map(Transfer::status).take_while(has_room).collect())
 }
 
 /// Lists the files that failed; of a folder as many as its stage has listed.
@@ -171,8 +228,19 @@ pub(crate) async fn failed<S: Site>(
     query: StageQuery,
 ) -> Result<Vec<FailedStage>, ApiError> {
     let located = locate(app, rights, query.place.clone()).await?;
-    let found = read(app, &located, &query.scope, transfers::named).await?;
-    Ok(found.iter().filter(|one| one.state == StageState::Failed).flat_map(paths::failures).collect())
+    let mut failed = Vec::new();
+    for piece in pieces::of(paths::of_scope(&query.scope)?) {
+        let mut after = 0;
+        while failed.len() < FAILED_MAX {
+            let found = pieces::page(app, rights, &located.space, (&piece, after), transfers::named).await?;
+            let Some(last) = found.last() else { break };
+            after = last.number;
+            let of_failed = found.iter().filter(|one| one.state == StageState::Failed);
+            failed.extend(of_failed.flat_map(paths::failures));
+        }
+    }
+    failed.truncate(FAILED_MAX);
+    Ok(failed)
 }
 
 /// Revokes, activates, terminates or retries stages; replies how many, as they were before.
@@ -185,68 +253,32 @@ pub(crate) async fn change<S: Site>(
     how: StageChange,
 ) -> Result<(Concerned, StageCounts), ApiError> {
     let located = locate(app, rights, how.place.clone()).await?;
-    let found = read(app, &located, &how.scope, transfers::named).await?;
     let concerned = |one: &Transfer| match how.change {
         Change::Revoke | Change::Activate => one.state == StageState::Deferred,
         Change::Terminate => one.state != StageState::Complete,
         Change::Retry => one.state == StageState::Failed,
     };
-    let found: Vec<Transfer> = found.into_iter().filter(|one| concerned(one)).collect();
-    let counts = transfers::counts(&found);
-    match how.change {
-        Change::Revoke | Change::Terminate => on_demand::forget(app, &found).await?,
-        Change::Activate | Change::Retry => {
-            on_demand::set_waiting(app, &found).await?;
-            on_demand::kick(app, &located.space.token).await?;
+    let (mut sum, mut running) = (StageCounts::default(), Vec::new());
+    for piece in pieces::of(paths::of_scope(&how.scope)?) {
+        let mut after = 0;
+        loop {
+            let found = pieces::page(app, rights, &located.space, (&piece, after), transfers::named).await?;
+            let Some(last) = found.last() else { break };
+            after = last.number;
+            let found: Vec<Transfer> = found.into_iter().filter(|one| concerned(one)).collect();
+            sum.add(transfers::counts(&found));
+            match how.change {
+                Change::Revoke | Change::Terminate => {
+                    running.append(&mut on_demand::forget_waiting(app, found).await?);
+                }
+                Change::Activate | Change::Retry => on_demand::set_waiting(app, &found).await?,
+            }
         }
     }
-    app.on_demand.changed();
-    Ok((Concerned::from(&located.job), counts))
-}
-
-/// Sets how many stages of a buffer run at once.
-///
-/// # Errors
-/// There is no such buffer; 0.
-pub(crate) async fn set_concurrency<S: Site>(
-    app: &Arc<App<S>>,
-    rights: Rights,
-    wanted: StageConcurrency,
-) -> Result<Concerned, ApiError> {
-    let located = locate(app, rights, wanted.place).await?;
-    if wanted.concurrency == 0 {
-        return Err(user(ErrorCode::BadStage, "no stage could run", "name at least 1"));
+    on_demand::forget(app, &running).await?;
+    if matches!(how.change, Change::Activate | Change::Retry) {
+        on_demand::kick(app, &located.space.token).await?;
     }
-    let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
-    app.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
-    on_demand::kick(app, &located.space.token).await?;
-    Ok(Concerned::from(&located.job))
-}
-
-/// The buffer at a place.
-///
-/// # Errors
-/// There is none.
-pub(crate) async fn buffer<S: Site>(
-    app: &App<S>,
-    rights: Rights,
-    place: Place,
-) -> Result<BufferStatus, ApiError> {
-    let located = locate(app, rights, place).await?;
-    let session = app.session(&located.space.token).await?;
-    let instance = crate::status::of(app, session).await?.instance;
-    let instance = instance.ok_or_else(|| crate::app::no_such_session(&located.space.token))?;
-    Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
-}
-
-/// Asks one of the state's questions about a scope.
-async fn read<S: Site, R: Send + 'static>(
-    app: &App<S>,
-    located: &Located,
-    scope: &StageScope,
-    question: fn(&rusqlite::Transaction<'_>, &Space, &StageScope) -> crate::state::Result<R>,
-) -> Result<R, ApiError> {
-    let space = located.space.clone();
-    let scope = paths::of_scope(scope)?;
-    app.database.transact(move |tx| question(tx, &space, &scope)).await
+    app.on_demand.changed();
+    Ok((Concerned::from(&located.job), sum))
 }

@@ -14,7 +14,7 @@ use crate::advice;
 use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::Session;
-use crate::state::transfers::{self, Transfer};
+use crate::state::transfers::{self, PAGE, Transfer};
 use crate::token_queue::Cancelled;
 
 /// Brings every stage-out that the job asked for to its end. Stage-ins that nobody needs any more are forgotten.
@@ -26,18 +26,21 @@ pub(crate) async fn finish<S: Site>(
     session: &Session,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
-    let unfinished = unfinished(app, &session.token).await?;
-    let (ins, outs): (Vec<Transfer>, Vec<Transfer>) =
-        unfinished.into_iter().partition(|transfer| transfer.direction == Direction::In);
-    on_demand::forget(app, &ins).await?;
-    let due: Vec<Transfer> = outs
-        .iter()
-        .filter(|transfer| matches!(transfer.state, StageState::Deferred | StageState::Failed))
-        .cloned()
-        .collect();
-    on_demand::set_waiting(app, &due).await?;
-    let buffers: BTreeSet<&Token> = outs.iter().map(|transfer| &transfer.token).collect();
-    for token in buffers {
+    let mut buffers = BTreeSet::new();
+    let mut after = 0;
+    loop {
+        let some = next(app, &session.token, after).await?;
+        let Some(last) = some.last() else { break };
+        after = last.number;
+        let (ins, outs): (Vec<Transfer>, Vec<Transfer>) =
+            some.into_iter().partition(|transfer| transfer.direction == Direction::In);
+        on_demand::forget(app, &ins).await?;
+        let is_due = |one: &&Transfer| matches!(one.state, StageState::Deferred | StageState::Failed);
+        let due: Vec<Transfer> = outs.iter().filter(is_due).cloned().collect();
+        on_demand::set_waiting(app, &due).await?;
+        buffers.extend(outs.into_iter().map(|transfer| transfer.token));
+    }
+    for token in &buffers {
         on_demand::kick(app, token).await?;
     }
     tokio::select! {
@@ -54,15 +57,18 @@ pub(crate) async fn finish<S: Site>(
 /// # Errors
 /// The database's.
 pub(crate) async fn forget<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
-    let token = session.token.clone();
-    let read = move |tx: &rusqlite::Transaction<'_>| {
-        let mut all = transfers::unfinished_of(tx, &token)?;
-        let asked = transfers::unfinished_of_job(tx, &token)?;
-        all.extend(asked.into_iter().filter(|transfer| transfer.state == StageState::Deferred));
-        Ok(all)
-    };
-    let left = app.database.transact(read).await?;
-    on_demand::forget(app, &left).await
+    let (mut after, mut running) = (0, Vec::new());
+    loop {
+        let token = session.token.clone();
+        let some = app.database.transact(move |tx| transfers::unfinished_of(tx, &token, after)).await?;
+        let Some(last) = some.last() else { break };
+        after = last.number;
+        running.append(&mut on_demand::forget_waiting(app, some).await?);
+    }
+    on_demand::forget(app, &running).await?;
+    let mut asked = unfinished(app, &session.token).await?;
+    asked.retain(|transfer| transfer.state == StageState::Deferred);
+    on_demand::forget(app, &asked).await
 }
 
 /// Waits until nothing of the job waits or runs.
@@ -71,8 +77,14 @@ async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError
     let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
-        let left = unfinished(app, job).await?;
-        if left.iter().all(|transfer| transfer.state == StageState::Failed) {
+        let name = job.to_owned();
+        let left = match app.database.transact(move |tx| transfers::any_under_way(tx, &name)).await? {
+            true => None,
+            false => Some(unfinished(app, job).await?),
+        };
+        if let Some(left) = left
+            && left.iter().all(|transfer| transfer.state == StageState::Failed)
+        {
             let (removed, failed): (Vec<Transfer>, Vec<Transfer>) =
                 left.into_iter().partition(paths::is_source_removed);
             for transfer in &removed {
@@ -112,20 +124,35 @@ async fn stop_outs<S: Site>(app: &App<S>, job: &Token) -> Result<(), ApiError> {
     let running = on_demand::stop(app, &unfinished(app, job).await?);
     on_demand::ended(app, &running).await;
     // Also those that were stopped in the company of others, which wait again.
-    let left = unfinished(app, job).await?;
-    let set = move |tx: &rusqlite::Transaction<'_>| {
-        for transfer in left.iter().filter(|transfer| transfer.state == StageState::Pending) {
-            let stopped = transfer.failed(on_demand::cancelled(transfer));
-            transfers::set_report(tx, transfer.number, &stopped)?;
-        }
-        Ok(())
-    };
-    app.database.transact(set).await
+    let mut left = unfinished(app, job).await?;
+    left.retain(|transfer| transfer.state == StageState::Pending);
+    for some in left.chunks(PAGE) {
+        let some = some.to_vec();
+        let set = move |tx: &rusqlite::Transaction<'_>| {
+            some.iter().try_for_each(|transfer| {
+                let stopped = transfer.failed(on_demand::cancelled(transfer));
+                transfers::set_report(tx, transfer.number, &stopped)
+            })
+        };
+        app.database.transact(set).await?;
+    }
+    Ok(())
 }
 
 async fn unfinished<S: Site>(app: &App<S>, job: &Token) -> Result<Vec<Transfer>, ApiError> {
+    let mut all: Vec<Transfer> = Vec::new();
+    loop {
+        let mut some = next(app, job, all.last().map_or(0, |transfer| transfer.number)).await?;
+        if some.is_empty() {
+            return Ok(all);
+        }
+        all.append(&mut some);
+    }
+}
+
+async fn next<S: Site>(app: &App<S>, job: &Token, after: u64) -> Result<Vec<Transfer>, ApiError> {
     let job = job.to_owned();
-    app.database.transact(move |tx| transfers::unfinished_of_job(tx, &job)).await
+    app.database.transact(move |tx| transfers::unfinished_of_job(tx, &job, after)).await
 }
 
 fn stopped(session: &Session) -> ApiError {

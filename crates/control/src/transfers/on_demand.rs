@@ -81,11 +81,37 @@ pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<
     let running = stop(app, found);
     let numbers = found.iter().map(|transfer| transfer.number);
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
-    app.database.transact(move |tx| waiting.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    delete(app, &waiting).await?;
     ended(app, &running).await;
-    app.database.transact(move |tx| running.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    delete(app, &running).await?;
     for transfer in found.iter().filter(|transfer| transfer.has_failed()) {
         forget_at_node(app, transfer).await?;
+    }
+    Ok(())
+}
+
+/// Forgets those of a page that wait or have ended; replies the others. Where these are stopped after the last page,
+/// nothing of a later one takes their place.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn forget_waiting<S: Site>(
+    app: &App<S>,
+    page: Vec<Transfer>,
+) -> Result<Vec<Transfer>, ApiError> {
+    let (running, waiting): (Vec<Transfer>, Vec<Transfer>) =
+        page.into_iter().partition(|transfer| transfer.state == StageState::Active);
+    forget(app, &waiting).await?;
+    Ok(running)
+}
+
+async fn delete<S: Site>(app: &App<S>, numbers: &[u64]) -> Result<(), ApiError> {
+    for some in numbers.chunks(transfers::PAGE) {
+        let some = some.to_vec();
+        let delete = move |tx: &rusqlite::Transaction<'_>| {
+            some.iter().try_for_each(|number| transfers::delete(tx, *number))
+        };
+        app.database.transact(delete).await?;
     }
     Ok(())
 }

@@ -8,6 +8,9 @@ use wire::control::{ApiError, ErrorCode, FailedStage, StagePair, StageRequest, S
 
 use crate::state::transfers::Transfer;
 
+/// As long a path as the kernel takes: each folder above one is looked up.
+const PATH_MAX: usize = 4096;
+
 /// Both sides of one stage. A file that goes to a folder (a path that ends with a slash) keeps its name there.
 ///
 /// # Errors
@@ -48,6 +51,10 @@ pub(super) fn of_scope(scope: &StageScope) -> Result<StageScope, ApiError> {
 }
 
 fn of_buffer(path: &str) -> Result<String, ApiError> {
+    if path.len() > PATH_MAX {
+        let message = format!("a path of {} bytes in the buffer", path.len());
+        return Err(user(ErrorCode::StagePath, message, format!("a path has at most {PATH_MAX} bytes")));
+    }
     let mut parts = Vec::new();
     for component in Path::new(path).components() {
         match component {

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `POST /v1/stages` | [`StageRequest`] | [`StageTickets`]: accepted, not done |
 //! | `POST /v1/stages/query` | [`StageQuery`] | [`StageCounts`], perhaps after waiting |
-//! | `POST /v1/stages/list` | [`StageQuery`] | a list of [`crate::stages::StageStatus`] |
-//! | `POST /v1/stages/failed` | [`StageQuery`] | a list of [`FailedStage`] |
+//! | `POST /v1/stages/list` | [`StageQuery`] | a list of [`crate::stages::StageStatus`], the next of them |
+//! | `POST /v1/stages/failed` | [`StageQuery`] | a list of [`FailedStage`], at most 10,000 |
 //! | `POST /v1/stages/change` | [`StageChange`] | [`StageCounts`] of what was changed |
 //! | `POST /v1/stages/concurrency` | [`StageConcurrency`] | `{}` |
 //! | `POST /v1/stages/buffer` | [`Place`] | [`BufferStatus`]: the buffer at a place |
@@ -105,6 +105,9 @@ pub struct StageQuery {
     /// Reply only when none of them is pending or active, but after so many milliseconds at the latest.
     #[serde(default)]
     pub wait_ms: u64,
+    /// Of a list: only the stages after the one with this id. A list ends where a reply is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// Files of stages, counted by state.
@@ -126,6 +129,17 @@ impl StageCounts {
     /// Whether there is nothing at all.
     pub fn is_empty(&self) -> bool {
         self.complete + self.pending + self.deferred + self.failed == 0
+    }
+
+    /// Adds those of other stages, which come later.
+    pub fn add(&mut self, other: StageCounts) {
+        self.complete += other.complete;
+        self.pending += other.pending;
+        self.deferred += other.deferred;
+        self.failed += other.failed;
+        if self.errno == 0 {
+            self.errno = other.errno;
+        }
     }
 }
 
@@ -169,12 +183,12 @@ pub struct FailedStage {
     pub advice: String,
 }
 
-/// How many stages of a buffer may run at once.
+/// How many stages of each user may run at once in a buffer. Only its owner may say that.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageConcurrency {
     /// Which buffer.
     pub place: Place,
-    /// At least 1.
+    /// 1 to 64.
     pub concurrency: u32,
 }
 

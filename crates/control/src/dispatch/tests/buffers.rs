@@ -147,7 +147,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     let mountpoint = "/mnt/8/persistent-data".into();
     let mounted = Place::Mount { instance: "i1".into(), mountpoint };
     for place in [place("8"), mounted] {
-        let query = StageQuery { place, scope: StageScope::All, wait_ms: 0 };
+        let query = StageQuery { place, scope: StageScope::All, wait_ms: 0, after: None };
         let counts = asked::counts(&it.app, owner, query).await.unwrap();
         assert_eq!((counts.complete, counts.deferred, counts.failed), (2, 0, 0));
     }

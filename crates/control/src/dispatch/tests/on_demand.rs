@@ -9,15 +9,15 @@ use wire::control::{
 use super::*;
 use crate::rights::Rights;
 use crate::state::transfers::{self, Space, Transfer};
-use crate::transfers::{asked, on_demand};
+use crate::transfers::{asked, buffer, on_demand};
 
-const OWNER: Rights = Rights::Owner(1000);
+pub(super) const OWNER: Rights = Rights::Owner(1000);
 
-fn place() -> Place {
+pub(super) fn place() -> Place {
     Place::Mount { instance: "i1".into(), mountpoint: "/dir/mnt/7/striped".into() }
 }
 
-fn out(files: &[&str], due: StageDue) -> StageRequest {
+pub(super) fn out(files: &[&str], due: StageDue) -> StageRequest {
     let pair = |file: &&str| StagePair::new(*file, format!("/pfs/{file}"));
     StageRequest {
         place: place(),
@@ -33,13 +33,13 @@ fn files(files: &[&str]) -> StageScope {
 }
 
 /// `[complete, pending, deferred, failed]`
-fn numbers(counts: StageCounts) -> [u64; 4] {
+pub(super) fn numbers(counts: StageCounts) -> [u64; 4] {
     [counts.complete, counts.pending, counts.deferred, counts.failed]
 }
 
 impl Fixture {
     /// A job that runs, with its input.
-    async fn running() -> Fixture {
+    pub(super) async fn running() -> Fixture {
         let it = Fixture::new();
         it.ready().await;
         it.run(Request::DataIn).await.expect("data_in");
@@ -52,7 +52,7 @@ impl Fixture {
     }
 
     async fn counts(&self, scope: StageScope, wait_ms: u64) -> [u64; 4] {
-        let query = StageQuery { place: place(), scope, wait_ms };
+        let query = StageQuery { place: place(), scope, wait_ms, after: None };
         numbers(asked::counts(&self.app, OWNER, query).await.expect("the buffer is there"))
     }
 
@@ -61,7 +61,7 @@ impl Fixture {
         numbers(asked::change(&self.app, OWNER, how).await.expect("the buffer is there").1)
     }
 
-    async fn until_active(&self, id: &str) {
+    pub(super) async fn until_active(&self, id: &str) {
         while self.site.world().count(&format!("stage {id}")) == 0 {
             tokio::task::yield_now().await;
         }
@@ -129,16 +129,16 @@ async fn no_more_stages_run_at_once_than_the_buffer_allows() {
     let it = Fixture::running().await;
     let names = ["a", "b", "c", "d", "e", "f"];
     it.site.world().hanging.extend(names.iter().map(|name| format!("$DW_JOB_STRIPED/{name}")));
-    asked::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 2 })
+    buffer::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 2 })
         .await
         .unwrap();
     it.ask(out(&names, StageDue::Now)).await;
-    it.until_active("7.d6").await;
+    it.until_all_active(&["7.d5", "7.d6"]).await;
     assert_eq!(it.site.world().count("start_stage 7.d"), 2);
-    asked::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 5 })
+    buffer::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 5 })
         .await
         .unwrap();
-    it.until_active("7.d9").await;
+    it.until_all_active(&["7.d7", "7.d8", "7.d9"]).await;
     assert_eq!(it.site.world().count("start_stage 7.d"), 5);
     assert_eq!(it.change(StageScope::All, Change::Terminate).await, [0, 6, 0, 0]);
     assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
@@ -170,7 +170,7 @@ async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
     it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(files(&["a"]), 20_000).await, [0, 0, 0, 1]);
-    let query = StageQuery { place: place(), scope: StageScope::All, wait_ms: 0 };
+    let query = StageQuery { place: place(), scope: StageScope::All, wait_ms: 0, after: None };
     let failed = asked::failed(&it.app, OWNER, query).await.unwrap();
     assert_eq!((failed[0].path.as_str(), failed[0].errno), ("a", 13));
     it.run(post_run()).await.unwrap();
@@ -203,7 +203,7 @@ async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_ag
 #[tokio::test]
 async fn a_stage_that_two_ask_for_again_runs_once() {
     let it = Fixture::running().await;
-    let unfinished = || it.app.database.transact(|tx| transfers::unfinished_of(tx, &token()));
+    let unfinished = || it.app.database.transact(|tx| transfers::unfinished_of(tx, &token(), 0));
     it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
@@ -254,7 +254,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
     let look = move |tx: &rusqlite::Transaction<'_>| {
         transfers::add(tx, &first)?;
         transfers::add(tx, &second)?;
-        let seen = |uid| transfers::named(tx, &seen_by(uid), &StageScope::All);
+        let seen = |uid| transfers::named(tx, &seen_by(uid), &StageScope::All, 0);
         Ok((seen(1000)?, seen(1001)?))
     };
     let (first, second) = it.app.database.transact(look).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
 async fn small_files_share_a_worker_and_where_that_fails_each_gets_its_own_verdict() {
     let it = Fixture::running().await;
     let concurrency = StageConcurrency { place: place(), concurrency: 2 };
-    asked::set_concurrency(&it.app, OWNER, concurrency).await.unwrap();
+    buffer::set_concurrency(&it.app, OWNER, concurrency).await.unwrap();
     let names: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut request = out(&names, StageDue::Now);

@@ -1,6 +1,6 @@
 //! Whose turn it is: which of the stages that wait may run beside those that do, and which share a worker.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use model::Token;
 use model::phase::AccessMode;
@@ -11,48 +11,48 @@ use super::super::text::{Word, first_word};
 use super::Transfer;
 use super::on_demand::on_demand;
 
-/// How many that wait are looked at for the next to run.
+/// How many of one user that wait are looked at for the next to run.
 const LOOK_AHEAD: u32 = 256;
 
 /// As many small files as one worker stages at most.
 const BATCH_MAX: usize = 64;
 
 /// As many workers as one user has at once, whatever he asks for: they run on nodes that others use, too.
-const WORKERS_OF_USER: usize = 64;
+pub(crate) const WORKERS_OF_USER: u32 = 64;
 
-/// Marks the next ones that may run as active, and replies them, those together that one worker is to stage: in
-/// order, no more workers at once than the instance allows and its user may have, and none beside another of the same
-/// file, or of a folder above or below it.
+/// Marks the next ones that may run as active, and replies them, those together that one worker is to stage. Each user
+/// has a line of his own, and nobody waits for another: in the order in which he asked, no more workers of his at once
+/// than the instance allows and he may have in all, and none beside another of his for the same file, or for a folder
+/// above or below it.
 ///
 /// # Errors
 /// The database's.
 pub(crate) fn start_next(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Vec<Transfer>>> {
-    let sql = "SELECT stage_concurrency, (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
-         WHERE token = ?1 AND position IS NULL AND state = 'active') FROM instances WHERE token = ?1";
-    let mut query = tx.prepare_cached(sql)?;
-    let mut room = query.query_map([Word(token)], |row| {
-        Ok(row.get::<_, usize>(0)?.saturating_sub(row.get::<_, usize>(1)?))
-    })?;
-    let room = room.next().transpose()?.unwrap_or(0);
+    let mut next = Vec::new();
+    for uid in users_waiting(tx, token)? {
+        next.append(&mut start_of_user(tx, token, uid)?);
+    }
+    Ok(next)
+}
+
+fn start_of_user(tx: &Transaction<'_>, token: &Token, uid: u32) -> Result<Vec<Vec<Transfer>>> {
+    let room = room(tx, token, uid)?;
     if room == 0 {
         return Ok(Vec::new());
     }
+    let of_user = params![Word(token), uid, LOOK_AHEAD];
     let mut busy = Busy::default();
-    on_demand(tx, "token = ?1 AND state = 'active'", params![Word(token)])?
+    on_demand(tx, "token = ?1 AND owner_uid = ?2 AND state = 'active'", &of_user[..2])?
         .iter()
         .for_each(|transfer| busy.add(transfer));
-    let waiting = on_demand(
-        tx,
-        "token = ?1 AND state = 'pending' ORDER BY number LIMIT ?2",
-        params![Word(token), LOOK_AHEAD],
-    )?;
-    let free = waiting.into_iter().filter(|transfer| {
+    let waiting = "token = ?1 AND owner_uid = ?2 AND state = 'pending' ORDER BY number LIMIT ?3";
+    let free = on_demand(tx, waiting, of_user)?.into_iter().filter(|transfer| {
         let free = !busy.overlaps(transfer);
         // One that has to wait keeps later ones of its file behind it.
         busy.add(transfer);
         free
     });
-    let next = batches(free.collect(), room, &at_work(tx)?);
+    let next = batches(free.collect(), room);
     for batch in &next {
         for transfer in batch {
             let sql = "UPDATE transfers SET state = 'active', batch = ?2 WHERE number = ?1";
@@ -62,13 +62,39 @@ pub(crate) fn start_next(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Vec<
     Ok(next)
 }
 
-/// How many workers each user has.
-fn at_work(tx: &Transaction<'_>) -> Result<HashMap<u32, usize>> {
-    let sql = "SELECT owner_uid, COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
-         WHERE position IS NULL AND state = 'active' GROUP BY owner_uid";
+/// The users with stages that wait in the instance. Each is found by himself in the index, however many of his wait.
+fn users_waiting(tx: &Transaction<'_>, token: &Token) -> Result<Vec<u32>> {
+    let sql = "WITH RECURSIVE users (uid) AS (
+             SELECT MIN(owner_uid) FROM transfers WHERE state = 'pending'
+             UNION ALL
+             SELECT (SELECT MIN(owner_uid) FROM transfers WHERE state = 'pending' AND owner_uid > uid)
+             FROM users WHERE uid IS NOT NULL
+         )
+         SELECT uid FROM users WHERE uid IS NOT NULL
+         AND EXISTS (SELECT 1 FROM transfers WHERE state = 'pending' AND owner_uid = uid AND token = ?1)";
     let mut query = tx.prepare_cached(sql)?;
-    let counted = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(counted.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(token)], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// How many more workers the user may have in the instance.
+fn room(tx: &Transaction<'_>, token: &Token, uid: u32) -> Result<usize> {
+    let sql = "SELECT stage_concurrency,
+         (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
+          WHERE position IS NULL AND state = 'active' AND owner_uid = ?2 AND token = ?1)
+         FROM instances WHERE token = ?1";
+    let mut query = tx.prepare_cached(sql)?;
+    let room = query.query_map(params![Word(token), uid], |row| {
+        Ok(row.get::<_, u32>(0)?.saturating_sub(row.get::<_, u32>(1)?))
+    })?;
+    let here = room.collect::<rusqlite::Result<Vec<u32>>>()?.pop().unwrap_or(0);
+    Ok(here.min(WORKERS_OF_USER.saturating_sub(at_work(tx, uid)?)) as usize)
+}
+
+/// How many workers the user has, in all buffers.
+fn at_work(tx: &Transaction<'_>, uid: u32) -> Result<u32> {
+    let sql = "SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
+         WHERE position IS NULL AND state = 'active' AND owner_uid = ?1";
+    Ok(tx.prepare_cached(sql)?.query_row([uid], |row| row.get(0))?)
 }
 
 /// The buffers with stages that wait for a worker of the user `uid`, where he had all that he may have.
@@ -76,18 +102,23 @@ fn at_work(tx: &Transaction<'_>) -> Result<HashMap<u32, usize>> {
 /// # Errors
 /// The database's.
 pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32) -> Result<Vec<Token>> {
-    if at_work(tx)?.get(&uid).copied().unwrap_or(0) + 1 < WORKERS_OF_USER {
+    if at_work(tx, uid)? + 1 < WORKERS_OF_USER {
         return Ok(Vec::new());
     }
-    let sql = "SELECT DISTINCT token FROM transfers
-         WHERE position IS NULL AND state = 'pending' AND owner_uid = ?1";
+    let sql = "WITH RECURSIVE tokens (token) AS (
+             SELECT MIN(token) FROM transfers WHERE state = 'pending' AND owner_uid = ?1
+             UNION ALL
+             SELECT (SELECT MIN(token) FROM transfers
+                     WHERE state = 'pending' AND owner_uid = ?1 AND transfers.token > tokens.token)
+             FROM tokens WHERE token IS NOT NULL
+         )
+         SELECT token FROM tokens WHERE token IS NOT NULL";
     let mut query = tx.prepare_cached(sql)?;
     Ok(query.query_map([uid], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
-/// For each of `room` workers a stage, or several small files. `at_work`: the workers that users have.
-fn batches(free: Vec<Transfer>, room: usize, at_work: &HashMap<u32, usize>) -> Vec<Vec<Transfer>> {
-    let mut begun: HashMap<u32, usize> = at_work.clone();
+/// For each of `room` workers a stage of one user, or several small files.
+fn batches(free: Vec<Transfer>, room: usize) -> Vec<Vec<Transfer>> {
     let small = free.iter().filter(|transfer| transfer.is_small()).count();
     let each = small.div_ceil(room).clamp(1, BATCH_MAX);
     let mut batches: Vec<Vec<Transfer>> = Vec::new();
@@ -102,13 +133,7 @@ fn batches(free: Vec<Transfer>, room: usize, at_work: &HashMap<u32, usize>) -> V
         };
         match batches.iter().position(fits) {
             Some(at) => batches[at].push(transfer),
-            None if batches.len() < room => {
-                let workers = begun.entry(transfer.owner.uid).or_default();
-                if *workers < WORKERS_OF_USER {
-                    *workers += 1;
-                    batches.push(vec![transfer]);
-                }
-            }
+            None if batches.len() < room => batches.push(vec![transfer]),
             None => {}
         }
     }
@@ -142,44 +167,4 @@ impl Busy {
 pub(super) fn above(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.rmatch_indices('/').map(|(end, _)| end);
     ends.chain((!path.is_empty()).then_some(0)).map(|end| &path[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use model::buffer::BufferRef;
-    use model::phase::{Direction, StageKind, StageState};
-    use wire::control::Owner;
-
-    use super::super::Origin;
-    use super::*;
-
-    fn of(uid: u32, number: u64) -> Transfer {
-        Transfer {
-            number,
-            token: Token::literal("7"),
-            job: None,
-            origin: Origin::OnDemand { size_hint: None, ino: None },
-            direction: Direction::Out,
-            kind: StageKind::File,
-            buffer: BufferRef::Own,
-            access_mode: AccessMode::Striped,
-            buffer_path: format!("f{number}"),
-            pfs_path: format!("/pfs/f{number}").into(),
-            pfs_mount: None,
-            owner: Owner { uid, gid: uid },
-            state: StageState::Pending,
-            report: None,
-        }
-    }
-
-    #[test]
-    fn one_user_has_no_more_workers_than_others_can_bear() {
-        let ada = || (0..70).map(|number| of(4001, number));
-        assert_eq!(batches(ada().collect(), usize::MAX, &HashMap::new()).len(), WORKERS_OF_USER);
-        // Some of hers work in another buffer, and all of another user's.
-        let at_work = HashMap::from([(4001, 60), (4002, WORKERS_OF_USER)]);
-        let next = batches(ada().chain([of(4002, 80), of(4003, 81)]).collect(), usize::MAX, &at_work);
-        let of_user = |uid| next.iter().filter(|batch| batch[0].owner.uid == uid).count();
-        assert_eq!([of_user(4001), of_user(4002), of_user(4003)], [4, 0, 1]);
-    }
 }

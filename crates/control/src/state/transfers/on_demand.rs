@@ -10,8 +10,14 @@ use super::super::text::{Word, first_word, to_json};
 use super::row::{insert, select};
 use super::{Transfer, set_report};
 
-/// How many of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
+/// How many of one user are remembered, in all buffers. Beyond that his oldest complete ones are forgotten.
 pub(crate) const ON_DEMAND_MAX: u64 = 200_000;
+
+/// As many are forgotten at least, so that this is seldom looked for.
+const FORGOTTEN_AT_ONCE: u64 = 1000;
+
+/// As many are read at once. Everybody waits for who uses the database, and reading that many takes some milliseconds.
+pub(crate) const PAGE: usize = 1000;
 
 /// Notes one, in place of one that is complete for that path. One like it that waits or failed becomes that one.
 /// Those of other owners are left alone: each is made with the rights of who asked. Replies its number.
@@ -57,23 +63,25 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     }
 }
 
-/// Forgets the oldest complete ones where there are too many. Replies whether there is room for `more`.
+/// Forgets the user's oldest complete ones where there are too many. Replies whether there is room for `more`.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn make_room(tx: &Transaction<'_>, token: &Token, more: u64) -> Result<bool> {
+pub(crate) fn make_room(tx: &Transaction<'_>, uid: u32, more: u64) -> Result<bool> {
     let count = |tx: &Transaction<'_>| -> Result<u64> {
-        let sql = "SELECT COUNT(*) FROM transfers WHERE token = ?1 AND position IS NULL";
-        Ok(tx.query_row(sql, [Word(token)], |row| row.get(0))?)
+        let sql = "SELECT COUNT(*) FROM transfers WHERE owner_uid = ?1 AND position IS NULL";
+        Ok(tx.query_row(sql, [uid], |row| row.get(0))?)
     };
-    let excess = (count(tx)? + more).saturating_sub(ON_DEMAND_MAX);
-    if excess > 0 {
-        tx.execute(
-            "DELETE FROM transfers WHERE number IN (SELECT number FROM transfers
-             WHERE token = ?1 AND position IS NULL AND state = 'complete' ORDER BY number LIMIT ?2)",
-            params![Word(token), excess],
-        )?;
+    let known = count(tx)?;
+    if known + more <= ON_DEMAND_MAX {
+        return Ok(true);
     }
+    let excess = (known + more).saturating_sub(ON_DEMAND_MAX);
+    tx.execute(
+        "DELETE FROM transfers WHERE number IN (SELECT number FROM transfers
+         WHERE owner_uid = ?1 AND position IS NULL AND state = 'complete' ORDER BY number LIMIT ?2)",
+        params![uid, excess.max(FORGOTTEN_AT_ONCE)],
+    )?;
     Ok(count(tx)? + more <= ON_DEMAND_MAX)
 }
 
@@ -114,30 +122,70 @@ pub(crate) fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Re
     Ok(())
 }
 
-/// Those of a session's instance, and those that the session asked for; what is not complete first.
+/// Those of a session's instance, and those that the session asked for, of the user `owner` if it is given; what is not
+/// complete first.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn shown(tx: &Transaction<'_>, token: &Token, limit: u32) -> Result<Vec<Transfer>> {
-    let sql = "number IN (SELECT number FROM transfers WHERE (token = ?1 OR job = ?1) AND position IS NULL
-         ORDER BY state = 'complete', number LIMIT ?2) ORDER BY number";
-    on_demand(tx, sql, params![Word(token), limit])
+pub(crate) fn shown(
+    tx: &Transaction<'_>,
+    token: &Token,
+    owner: Option<u32>,
+    limit: u32,
+) -> Result<Vec<Transfer>> {
+    // Each state by itself is in the order of its numbers in an index: nothing is read that is not shown.
+    let mut found: Vec<Transfer> = Vec::new();
+    for state in ["failed", "active", "pending", "deferred", "complete"] {
+        // A user's are found among his own, however many others have here: `+` keeps the index by token from that.
+        let (of_owner, plus) = if owner.is_some() { ("owner_uid = ?3", "+") } else { ("?3 IS NULL", "") };
+        let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
+        let mut of_state: Vec<Transfer> = Vec::new();
+        for whose in ["token", "job"] {
+            let sql = format!("{plus}{whose} = ?1 AND state = ?2 AND {of_owner} ORDER BY number LIMIT ?4");
+            of_state.append(&mut on_demand(tx, &sql, params![Word(token), state, owner, left])?);
+        }
+        of_state.sort_by_key(|transfer| transfer.number);
+        of_state.dedup_by_key(|transfer| transfer.number);
+        of_state.truncate(left as usize);
+        found.append(&mut of_state);
+    }
+    found.sort_by_key(|transfer| transfer.number);
+    Ok(found)
 }
 
-/// Those that the session asked for and that are not complete.
+/// Those that the session asked for and that are not complete: the next after `after`, at most [`PAGE`].
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn unfinished_of_job(tx: &Transaction<'_>, job: &Token) -> Result<Vec<Transfer>> {
-    on_demand(tx, "job = ?1 AND state != 'complete' ORDER BY number", params![Word(job)])
+pub(crate) fn unfinished_of_job(tx: &Transaction<'_>, job: &Token, after: u64) -> Result<Vec<Transfer>> {
+    page(tx, "job = ?1 AND state != 'complete' AND number > ?2", params![Word(job), after])
 }
 
-/// Those of a session's instance that are not complete.
+/// Those of a session's instance that are not complete, likewise.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Transfer>> {
-    on_demand(tx, "token = ?1 AND state != 'complete' ORDER BY number", params![Word(token)])
+pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &Token, after: u64) -> Result<Vec<Transfer>> {
+    page(tx, "token = ?1 AND state != 'complete' AND number > ?2", params![Word(token), after])
+}
+
+/// Whether any that the session asked for has not ended.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn any_under_way(tx: &Transaction<'_>, job: &Token) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM transfers
+         WHERE job = ?1 AND state IN ('pending', 'active', 'deferred') AND position IS NULL)";
+    Ok(tx.prepare_cached(sql)?.query_row([Word(job)], |row| row.get(0))?)
+}
+
+/// A stage-out of the session's instance that is not complete.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn any_owed(tx: &Transaction<'_>, token: &Token) -> Result<Option<Transfer>> {
+    let sql = "token = ?1 AND state != 'complete' AND direction = 'out' LIMIT 1";
+    Ok(on_demand(tx, sql, params![Word(token)])?.pop())
 }
 
 /// Puts those back into the line that an earlier life of control had started: a start is repeated. Replies the tokens
@@ -190,4 +238,10 @@ pub(super) fn on_demand(
     with: &[&dyn rusqlite::ToSql],
 ) -> Result<Vec<Transfer>> {
     select(tx, &format!("position IS NULL AND {what}"), with)
+}
+
+/// The first [`PAGE`] of those on demand that a condition is true of. Only these are read.
+pub(super) fn page(tx: &Transaction<'_>, what: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<Transfer>> {
+    let numbers = format!("SELECT number FROM transfers WHERE position IS NULL AND {what} ORDER BY number");
+    select(tx, &format!("number IN ({numbers} LIMIT {PAGE}) ORDER BY number"), with)
 }
