@@ -1,4 +1,4 @@
-//! One user who asks for so many stages in a shared buffer that others would wait.
+//! One user who asks for so many stages in a shared buffer that others would wait, and who looks at what they do.
 
 use std::fs;
 use std::time::Duration;
@@ -118,6 +118,33 @@ pub fn concurrency(site: &Site) {
     }
     assert_eq!(set(&ada, ADA, 4_000_000_000)["code"], "bad_stage");
     assert_eq!(set(&ada, ADA, 8), json!({}));
+    grace.end();
+    ada.end();
+    site.destroy(&buffer);
+}
+
+/// What grace is shown of ada's shared buffer says nothing of what ada does with it, nor the other way round.
+pub fn looks(site: &Site) {
+    let buffer = site.shared_buffer();
+    let (ada, hers) = with_adas_many(site, &buffer);
+    let grace = site.session(GRACE, &buffer, "");
+    let pfs = plain(&site.pfs(GRACE)).to_owned();
+    let out = json!({"place": place(&grace, &buffer), "direction": "out", "kind": "file", "due": "at_job_end",
+        "pairs": [{"buffer": "hers", "pfs": format!("{pfs}/secret")}]});
+    ask(site, GRACE, "POST", "/v1/stages", &out);
+    let path = format!("/v1/sessions/{buffer}");
+    for path in [path.as_str(), "/v1/status", "/v1/objects"] {
+        let seen = ask(site, GRACE, "GET", path, &Value::Null).to_string();
+        assert!(seen.contains(&buffer), "the buffer is there: {path}: {seen}");
+        for secret in [hers.as_str(), &format!("\"{}\"", ada.token), plain(&ada.mountpoint)] {
+            assert!(!seen.contains(secret), "{path}: {secret}: {seen}");
+        }
+        let seen = ask(site, ADA, "GET", path, &Value::Null).to_string();
+        assert!(!seen.contains(&pfs) && !seen.contains(&format!("\"{}\"", grace.token)), "{path}: {seen}");
+    }
+    let own = ask(site, GRACE, "GET", &path, &Value::Null);
+    assert_eq!(own["stages"].as_array().map(Vec::len), Some(1), "{own}");
+    assert!(own["instance"]["capacity_bytes"].as_u64() >= Some(64 << 20), "{own}");
     grace.end();
     ada.end();
     site.destroy(&buffer);

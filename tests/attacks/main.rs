@@ -31,6 +31,7 @@ const TOGETHER: &[Test] = &[
     ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
     ("only_an_operator_changes_the_key_of_a_buffer", rotated::by_others),
     ("only_its_owner_sets_how_many_stages_run_at_once_in_a_shared_buffer", fairness::concurrency),
+    ("what_a_user_does_with_a_shared_buffer_is_not_shown_to_others", fairness::looks),
 ];
 
 /// One by one: they kill, or take all of a service.

@@ -34,12 +34,15 @@ mod first {
 /// One session with all that is its.
 struct Whole {
     session: Session,
+    /// Whether all of it is seen, or only that a shared buffer is there.
+    is_own: bool,
     state: ObjectState,
     instance: Option<Instance>,
     numbers: Numbers,
 }
 
-/// Every object that `rights` cover; pools and nodes are left out. `busy` tells which function of a token runs.
+/// Every object that `rights` cover, and of shared buffers of others what is allocated; pools and nodes are left out.
+/// `busy` tells which function of a token runs.
 ///
 /// # Errors
 /// The database's.
@@ -51,11 +54,12 @@ pub(crate) fn read(
 ) -> state::Result<Objects> {
     let mut wholes = Vec::new();
     for session in sessions::living(tx)? {
-        if rights.cover(session.owner.uid) || session.shared {
+        let is_own = rights.cover(session.owner.uid);
+        if is_own || session.shared {
             let state = state_of(&session, busy(&session.token));
             let instance = instances::find(tx, &session.token)?;
             let numbers = numbers::of(tx, &session.token)?;
-            wholes.push(Whole { session, state, instance, numbers });
+            wholes.push(Whole { session, is_own, state, instance, numbers });
         }
     }
     let mut objects = Objects::default();
@@ -65,8 +69,10 @@ pub(crate) fn read(
             objects.instances.push(instance_object(whole, instance, views));
             objects.fragments.extend(fragment_objects(whole, instance, views));
         }
-        activation_objects(tx, whole, &wholes, views, &mut objects)?;
-        registration_objects(whole, &wholes, &mut objects);
+        if whole.is_own {
+            activation_objects(tx, whole, &wholes, views, &mut objects)?;
+            registration_objects(whole, &wholes, &mut objects);
+        }
     }
     for whole in &wholes {
         let configurations = configuration_objects(whole, &objects.activations);
@@ -87,10 +93,12 @@ fn state_of(session: &Session, busy: Option<Function>) -> ObjectState {
 
 fn session_object(tx: &Transaction<'_>, whole: &Whole) -> state::Result<SessionObject> {
     let session = &whole.session;
-    let mut hosts: Vec<NodeName> =
-        activations::of(tx, &session.token)?.into_iter().map(|activation| activation.node).collect();
-    hosts.sort();
-    hosts.dedup();
+    let mut hosts: Vec<NodeName> = Vec::new();
+    if whole.is_own {
+        hosts.extend(activations::of(tx, &session.token)?.into_iter().map(|activation| activation.node));
+        hosts.sort();
+        hosts.dedup();
+    }
     Ok(SessionObject {
         id: first::SESSION + session.number,
         state: whole.state,

@@ -7,17 +7,18 @@ use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
 use wire::advice;
 use wire::control::{
-    ActivationStatus, ApiError, InstanceStatus, PersistentStatus, SessionStatus, StageStatus,
+    ActivationStatus, ApiError, InstanceStatus, PersistentStatus, Script, SessionStatus, StageStatus,
 };
 use wire::node::{CopyStatus, MirrorStatus, PartTrouble};
 
 use crate::app::App;
 use crate::lifecycle::mounting::mount_id;
 use crate::parts;
+use crate::rights::Rights;
 use crate::site::{NodeView, Site};
 use crate::state::activations::{self, Activation};
 use crate::state::instances::{self, Instance};
-use crate::state::sessions::Session;
+use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations, timings};
 use crate::views::{held_at_most, seen_mount, used_bytes};
@@ -25,22 +26,52 @@ use crate::views::{held_at_most, seen_mount, used_bytes};
 /// As many stages on demand as a status lists.
 const ON_DEMAND_SHOWN: u32 = 1000;
 
-/// The session of a token.
+/// The session of a token, as one with these rights sees it.
 ///
 /// # Errors
 /// `no_such_session`.
-pub(crate) async fn of_token<S: Site>(app: &App<S>, token: &Token) -> Result<SessionStatus, ApiError> {
-    of(app, app.session(token).await?).await
+pub(crate) async fn of_token<S: Site>(
+    app: &App<S>,
+    token: &Token,
+    rights: Rights,
+) -> Result<SessionStatus, ApiError> {
+    of(app, app.session(token).await?, rights).await
 }
 
-/// How a session stands.
+/// How a session stands. Of stages on demand an owner sees his own; who has no right to it sees that a shared buffer is
+/// there, and how it is.
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn of<S: Site>(app: &App<S>, session: Session) -> Result<SessionStatus, ApiError> {
+pub(crate) async fn of<S: Site>(
+    app: &App<S>,
+    session: Session,
+    rights: Rights,
+) -> Result<SessionStatus, ApiError> {
     let busy = app.running(&session.token);
-    let rows = app.database.transact(move |tx| Rows::read(tx, session.clone())).await?;
-    Ok(rows.describe(busy, &app.nodes()))
+    let owner = session.owner.uid;
+    let rows = {
+        let _turn = app.turns.take(rights).await;
+        app.database.transact(move |tx| Rows::read(tx, session.clone(), rights)).await?
+    };
+    let status = rows.describe(busy, &app.nodes());
+    Ok(if rights.cover(owner) { status } else { as_others_see_it(status) })
+}
+
+/// Without what its owner and its users do, and where they keep their files.
+fn as_others_see_it(status: SessionStatus) -> SessionStatus {
+    SessionStatus {
+        script: Script::default(),
+        failed: None,
+        activations: Vec::new(),
+        timings_ms: Vec::new(),
+        kept: None,
+        notes: Vec::new(),
+        uses: Vec::new(),
+        quarantined: None,
+        bytes_dirty: 0,
+        ..status
+    }
 }
 
 /// Everything that the database has on one session.
@@ -50,6 +81,7 @@ struct Rows {
     /// The instances that stage-outs may still have to save something of.
     owing: Vec<Instance>,
     activations: Vec<Activation>,
+    /// Those that are shown.
     transfers: Vec<Transfer>,
     timings_ms: Vec<(Function, u64)>,
     /// The persistent buffers that it uses.
@@ -63,20 +95,26 @@ impl Rows {
     ///
     /// # Errors
     /// The database's.
-    fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
+    fn read(tx: &Transaction<'_>, session: Session, rights: Rights) -> state::Result<Rows> {
         let token = &session.token;
-        let mut transfers = transfers::of_script(tx, token)?;
-        transfers.extend(transfers::shown(tx, token, None, ON_DEMAND_SHOWN)?);
+        let mut all = transfers::of_script(tx, token)?;
+        let mut shown = if rights.cover(session.owner.uid) { all.clone() } else { Vec::new() };
+        let on_demand = transfers::shown(tx, token, None, ON_DEMAND_SHOWN)?;
+        match rights {
+            Rights::Operator | Rights::Manager => shown.extend(on_demand.iter().cloned()),
+            Rights::Owner(uid) => shown.extend(transfers::shown(tx, token, Some(uid), ON_DEMAND_SHOWN)?),
+        }
+        all.extend(on_demand);
         let is_written = session.was_mounted || session.persistent;
-        let owing = owing(is_written, &transfers).into_iter().map(|holder| instances::find(tx, holder));
+        let owing = owing(is_written, &all).into_iter().map(|holder| instances::find(tx, holder));
         Ok(Rows {
             instance: instances::find(tx, token)?,
             owing: owing.filter_map(state::Result::transpose).collect::<state::Result<Vec<Instance>>>()?,
             activations: activations::of(tx, token)?,
-            transfers,
+            transfers: shown,
             timings_ms: timings::of(tx, token)?,
             uses: registrations::buffers_of(tx, token)?,
-            users: registrations::users_of(tx, token)?,
+            users: users(tx, token, rights)?,
             session,
         })
     }
@@ -116,6 +154,17 @@ impl Rows {
             token,
         }
     }
+}
+
+/// The sessions that use a persistent buffer, as far as they may be seen.
+fn users(tx: &Transaction<'_>, token: &Token, rights: Rights) -> state::Result<Vec<Token>> {
+    let mut seen = Vec::new();
+    for user in registrations::users_of(tx, token)? {
+        if sessions::find(tx, &user)?.is_some_and(|session| rights.cover(session.owner.uid)) {
+            seen.push(user);
+        }
+    }
+    Ok(seen)
 }
 
 /// The sessions that have the buffers of which stage-outs may still have to save something: at most all that these may

@@ -91,7 +91,7 @@ impl Fixture {
     }
 
     async fn status(&self) -> SessionStatus {
-        crate::status::of_token(&self.app, &token()).await.expect("the session is known")
+        self.status_of(&token()).await.expect("the session is known")
     }
 
     fn is_empty(&self) -> bool {

@@ -29,13 +29,17 @@ use crate::state::sessions::{self, Session};
 /// Mounts for the caller and for nobody else, as nobody counts it.
 pub(super) async fn mount<S: Site>(
     State(handler): State<Handler<S>>,
-    Caller { uid, gid }: Caller,
+    caller: Caller,
     Named(name): Named,
     Body(how): Body<MountPersistent>,
 ) -> Result<(Extension<Concerned>, Json<SessionStatus>), Refusal> {
-    let token = mount_for(&handler.app, &name, &Owner { uid, gid }, &how.node).await?;
+    let token =
+        mount_for(&handler.app, &name, &Owner { uid: caller.uid, gid: caller.gid }, &how.node).await?;
     let concerned = Concerned::from(&handler.app.session(&token).await?);
-    Ok((Extension(concerned), Json(crate::status::of_token(&handler.app, &token).await?)))
+    Ok((
+        Extension(concerned),
+        Json(crate::status::of_token(&handler.app, &token, handler.rights(caller)).await?),
+    ))
 }
 
 /// Mounts the buffer `name` as the owner's jobs would have it; replies the session.

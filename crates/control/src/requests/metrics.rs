@@ -8,6 +8,7 @@ use wire::control::{NodeStatus, PoolStatus, SessionStatus, StageStatus};
 
 use super::{Handler, nodes};
 use crate::lifecycle::job_process;
+use crate::rights::Rights;
 use crate::site::Site;
 use crate::state::sessions;
 
@@ -16,7 +17,7 @@ pub(super) async fn metrics<S: Site>(State(handler): State<Handler<S>>) -> Resul
     let app = &handler.app;
     let mut all = Vec::new();
     for session in app.database.transact(sessions::living).await? {
-        all.push(crate::status::of(&handler.app, session).await?);
+        all.push(crate::status::of(&handler.app, session, Rights::Operator).await?);
     }
     let mut metrics = Metrics::new("control");
     add_pools(&mut metrics, &job_process::pools(app).await?);

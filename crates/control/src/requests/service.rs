@@ -29,7 +29,7 @@ pub(super) async fn status<S: Site>(State(handler): State<Handler<S>>, caller: C
     let mut all = Vec::new();
     for session in app.database.transact(sessions::living).await? {
         if session.shared || rights.cover(session.owner.uid) {
-            all.push(crate::status::of(&handler.app, session).await?);
+            all.push(crate::status::of(&handler.app, session, rights).await?);
         }
     }
     Ok(Json(Status {
@@ -46,7 +46,10 @@ pub(super) async fn objects<S: Site>(State(handler): State<Handler<S>>, caller: 
     let busy = std::sync::Arc::clone(&app);
     let read =
         move |tx: &rusqlite::Transaction<'_>| objects::read(tx, &views, rights, |token| busy.running(token));
-    let objects = app.database.transact(read).await?;
+    let objects = {
+        let _turn = app.turns.take(rights).await;
+        app.database.transact(read).await?
+    };
     Ok(Json(Objects {
         pools: job_process::pools(&app).await?,
         nodes: nodes::describe_all(&handler).await?,
@@ -104,7 +107,7 @@ pub(super) async fn create_persistent<S: Site>(
     let name = token::checked(&create.name)?;
     handler.app.run(&name, Request::Create(Box::new(create))).await?;
     let concerned = Concerned::from(&handler.app.session(&name).await?);
-    Ok((Extension(concerned), Json(crate::status::of_token(&handler.app, &name).await?)))
+    Ok((Extension(concerned), Json(crate::status::of_token(&handler.app, &name, rights).await?)))
 }
 
 /// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root, nor

@@ -30,7 +30,7 @@ pub(super) async fn status<S: Site>(
     Named(token): Named,
 ) -> Reply<SessionStatus> {
     handler.visible(caller, &token).await?;
-    Ok(Json(status::of_token(&handler.app, &token).await?))
+    Ok(Json(status::of_token(&handler.app, &token, handler.rights(caller)).await?))
 }
 
 /// Allocates.
@@ -43,7 +43,7 @@ pub(super) async fn setup<S: Site>(
     let rights = handler.rights(caller);
     rights.require_manager("set up a buffer")?;
     check_owner(rights, &setup.owner).await?;
-    run(&handler, &token, Request::Setup(Box::new(setup))).await
+    run(&handler, caller, &token, Request::Setup(Box::new(setup))).await
 }
 
 /// Stages in.
@@ -53,7 +53,7 @@ pub(super) async fn data_in<S: Site>(
     Named(token): Named,
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
-    run(&handler, &token, Request::DataIn).await
+    run(&handler, caller, &token, Request::DataIn).await
 }
 
 /// Mounts.
@@ -64,7 +64,7 @@ pub(super) async fn pre_run<S: Site>(
     Body(how): Body<PreRun>,
 ) -> Reply<SessionStatus> {
     handler.rights(caller).require_manager("mount a buffer")?;
-    run(&handler, &token, Request::PreRun(how)).await
+    run(&handler, caller, &token, Request::PreRun(how)).await
 }
 
 /// Unmounts.
@@ -75,7 +75,7 @@ pub(super) async fn post_run<S: Site>(
     Body(how): Body<PostRun>,
 ) -> Reply<SessionStatus> {
     handler.rights(caller).require_manager("unmount a buffer")?;
-    run(&handler, &token, Request::PostRun(how)).await
+    run(&handler, caller, &token, Request::PostRun(how)).await
 }
 
 /// Stages out.
@@ -86,7 +86,7 @@ pub(super) async fn data_out<S: Site>(
     Body(how): Body<DataOut>,
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
-    run(&handler, &token, Request::DataOut(how)).await
+    run(&handler, caller, &token, Request::DataOut(how)).await
 }
 
 /// Releases everything, or says why not.
@@ -108,7 +108,7 @@ pub(super) async fn cancel<S: Site>(
 ) -> Reply<SessionStatus> {
     handler.own(caller, &token).await?;
     handler.app.cancel(&token).await?;
-    Ok(Json(status::of_token(&handler.app, &token).await?))
+    Ok(Json(status::of_token(&handler.app, &token, handler.rights(caller)).await?))
 }
 
 /// Gives its buffer another key.
@@ -145,7 +145,12 @@ pub(super) async fn real_size<S: Site>(
     Ok(Json(lifecycle::paths::real_size(&handler.app, &session.token).await?))
 }
 
-async fn run<S: Site>(handler: &Handler<S>, token: &Token, request: Request) -> Reply<SessionStatus> {
+async fn run<S: Site>(
+    handler: &Handler<S>,
+    caller: Caller,
+    token: &Token,
+    request: Request,
+) -> Reply<SessionStatus> {
     handler.app.run(token, request).await?;
-    Ok(Json(status::of_token(&handler.app, token).await?))
+    Ok(Json(status::of_token(&handler.app, token, handler.rights(caller)).await?))
 }

@@ -50,7 +50,7 @@ pub(crate) async fn status<S: Site>(
 ) -> Result<BufferStatus, ApiError> {
     let located = locate(app, rights, place).await?;
     let session = app.session(&located.space.token).await?;
-    let instance = crate::status::of(app, session).await?.instance;
+    let instance = crate::status::of(app, session, rights).await?.instance;
     let instance = instance.ok_or_else(|| crate::app::no_such_session(&located.space.token))?;
     Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
 }

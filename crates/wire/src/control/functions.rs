@@ -11,7 +11,7 @@ use crate::node::VolumeKind;
 use crate::owner::Owner;
 
 /// A batch script and what its `%` symbols stand for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     /// The whole text.
     pub text: String,

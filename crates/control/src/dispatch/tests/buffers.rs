@@ -22,6 +22,13 @@ pub(super) fn create(name: &str) -> CreatePersistent {
     }
 }
 
+impl Fixture {
+    /// How an operator sees a session.
+    pub(super) async fn status_of(&self, token: &Token) -> Result<SessionStatus, ApiError> {
+        crate::status::of_token(&self.app, token, Rights::Operator).await
+    }
+}
+
 async fn made(it: &Fixture, create: CreatePersistent) -> Result<(), ApiError> {
     let name = create.name.parse().expect("it can be a token");
     it.app.run(&name, Request::Create(Box::new(create))).await
@@ -39,7 +46,7 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
     let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
     assert_eq!(made(&it, other).await.unwrap_err().code, ErrorCode::NameTaken);
     assert_eq!(made(&it, create("7")).await.unwrap_err().code, ErrorCode::BadName);
-    let status = crate::status::of_token(&it.app, &Token::literal("data")).await.unwrap();
+    let status = it.status_of(&Token::literal("data")).await.unwrap();
     assert!(status.persistent.is_some() && status.phase == Phase::Ready);
 }
 
@@ -79,7 +86,7 @@ async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
         tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
     first.and(same).unwrap();
     assert_eq!(second.unwrap_err().code, ErrorCode::NameTaken);
-    assert_eq!(crate::status::of_token(&it.app, &Token::literal("data")).await.unwrap().owner.uid, 1000);
+    assert_eq!(it.status_of(&Token::literal("data")).await.unwrap().owner.uid, 1000);
 }
 
 #[tokio::test]
@@ -180,7 +187,7 @@ async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NoSuchBuffer);
     made(&it, create("data")).await.unwrap();
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NotYours);
-    assert_eq!(crate::status::of_token(&it.app, &token()).await.unwrap_err().code, ErrorCode::NoSuchSession);
+    assert_eq!(it.status_of(&token()).await.unwrap_err().code, ErrorCode::NoSuchSession);
     let asked = |name: &str, submitter| {
         let script = job(&format!("#!/bin/sh\n#DW persistentdw name={name}\n")).script;
         JobProcess { script, owner: Owner { uid: 64030, gid: 64030 }, submitter }
@@ -252,7 +259,7 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
         let mut world = it.site.world();
         world.cluster.as_mut().unwrap().pools[0].persistent_redundancy = redundancy;
     };
-    let status = async |name| crate::status::of_token(&it.app, &Token::literal(name)).await.unwrap();
+    let status = async |name| it.status_of(&Token::literal(name)).await.unwrap();
     wish(Redundancy::Mirror);
     made(&it, create("lasts")).await.unwrap();
     let instance = status("lasts").await.instance.unwrap();
@@ -276,23 +283,13 @@ async fn a_pool_that_wishes_no_mirror_has_none_but_where_it_is_asked_for() {
     let it = fixture();
     made(&it, create("single")).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.app, &Token::literal("single"))
-            .await
-            .unwrap()
-            .instance
-            .unwrap()
-            .redundancy,
+        it.status_of(&Token::literal("single")).await.unwrap().instance.unwrap().redundancy,
         Redundancy::None
     );
     let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
     made(&it, asked).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.app, &Token::literal("asked"))
-            .await
-            .unwrap()
-            .instance
-            .unwrap()
-            .redundancy,
+        it.status_of(&Token::literal("asked")).await.unwrap().instance.unwrap().redundancy,
         Redundancy::Mirror
     );
 }

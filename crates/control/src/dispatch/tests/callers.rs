@@ -186,3 +186,41 @@ async fn an_operator_drains_resumes_and_forgets_nodes() {
         "capacity_bytes": 0, "mount_root": "/mnt", "version": "1"});
     assert_eq!(code(admin.post::<_, Value>("/v1/nodes", &wrong).await), ErrorCode::BadNode);
 }
+
+#[tokio::test]
+async fn a_user_sees_of_another_s_shared_buffer_that_it_is_there_and_of_its_stages_his_own() {
+    let it = fixture();
+    let (slurm, ada, grace) = (client(&it, SLURM), client(&it, 1000), client(&it, 2002));
+    let shared = CreatePersistent { shared: Some(true), caller: "SLURM".into(), ..create("data") };
+    let _: SessionStatus = slurm.post("/v1/persistent", &shared).await.unwrap();
+    let uses = "#!/bin/sh\n#DW persistentdw name=data\n";
+    for (token, uid) in [("1", 1000), ("2", 2002)] {
+        let setup = Setup { owner: Owner { uid, gid: uid }, ..job(uses) };
+        let _: SessionStatus = slurm.post(&format!("/v1/sessions/{token}/setup"), &setup).await.unwrap();
+        let place = json!({"session": {"token": token, "persistent": "data", "access_mode": "striped"}});
+        let ask = json!({"place": place, "direction": "out", "kind": "file", "due": "at_job_end",
+            "pairs": [{"buffer": format!("f{uid}"), "pfs": format!("/pfs/of-{uid}")}]});
+        let client = if uid == 1000 { &ada } else { &grace };
+        let _: Value = client.post("/v1/stages", &ask).await.unwrap();
+    }
+    for (client, own, other, users) in [(&ada, 1000, 2002, json!(["1"])), (&grace, 2002, 1000, json!(["2"]))]
+    {
+        let all: Value = client.get("/v1/status").await.unwrap();
+        let seen: Value = client.get("/v1/sessions/data").await.unwrap();
+        assert_eq!(seen["persistent"]["users"], users);
+        assert_eq!(seen["stages"].as_array().unwrap().len(), 1);
+        assert_eq!(seen["instance"]["capacity_bytes"], 2u64 << 30);
+        for text in [all.to_string(), seen.to_string()] {
+            assert!(text.contains(&format!("/pfs/of-{own}")), "{text}");
+            assert!(!text.contains(&format!("/pfs/of-{other}")), "{text}");
+        }
+    }
+    let all: SessionStatus = slurm.get("/v1/sessions/data").await.unwrap();
+    assert_eq!(
+        (all.stages.len(), all.persistent.unwrap().users.len()),
+        (2, 2),
+        "the workload manager sees all"
+    );
+    let seen: SessionStatus = grace.get("/v1/sessions/data").await.unwrap();
+    assert_eq!((seen.script.text.as_str(), seen.timings_ms.len()), ("", 0));
+}

@@ -177,18 +177,12 @@ async fn a_drained_node_gets_nothing_new_and_two_jobs_do_not_get_the_same_room()
     let text = "#DW jobdw type=scratch access_mode=striped capacity=3GiB\n";
     it.site.admit(Known { drained: Some("a fan".into()), ..known(&it, "s2") }).unwrap();
     it.app.run(&Token::literal("1"), Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(
-        crate::status::of_token(&it.app, &Token::literal("1")).await.unwrap().instance.unwrap().nodes,
-        ["s1"]
-    );
+    assert_eq!(it.status_of(&Token::literal("1")).await.unwrap().instance.unwrap().nodes, ["s1"]);
     let error = it.app.run(&Token::literal("2"), Request::Setup(Box::new(job(text)))).await.unwrap_err();
     assert!(matches!(error.code, ErrorCode::PoolFull | ErrorCode::PoolTooSmall), "{error}");
     it.site.admit(Known { drained: None, ..known(&it, "s2") }).unwrap();
     it.app.run(&Token::literal("2"), Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(
-        crate::status::of_token(&it.app, &Token::literal("2")).await.unwrap().instance.unwrap().nodes,
-        ["s2"]
-    );
+    assert_eq!(it.status_of(&Token::literal("2")).await.unwrap().instance.unwrap().nodes, ["s2"]);
 }
 
 fn known(it: &Fixture, name: &str) -> Known {

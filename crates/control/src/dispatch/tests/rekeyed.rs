@@ -53,7 +53,7 @@ async fn noted(it: &Fixture) -> (String, String) {
 
 /// What status says.
 async fn is_unfinished(it: &Fixture) -> bool {
-    let status = crate::status::of_token(&it.app, &data()).await.unwrap();
+    let status = it.status_of(&data()).await.unwrap();
     let command = status.instance.expect("it has one").finish_key;
     command.inspect(|command| assert_eq!(command, "forebay rekey data")).is_some()
 }

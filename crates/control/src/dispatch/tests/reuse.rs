@@ -70,7 +70,7 @@ async fn another_owner_or_script_under_a_token_quarantines_the_old_session() {
     let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
-    let renamed = crate::status::of_token(&it.app, &Token::literal("7-old-1")).await.unwrap();
+    let renamed = it.status_of(&Token::literal("7-old-1")).await.unwrap();
     assert_eq!((renamed.owner.uid, renamed.quarantined.as_ref().map(Token::as_str)), (1000, Some("7")));
     assert!(renamed.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);
@@ -149,7 +149,7 @@ async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
     // This life does not get to its end.
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.site.world().hanging.clear();
-    let failed = async || crate::status::of_token(&it.app, &Token::literal("7-kept-1")).await.unwrap().failed;
+    let failed = async || it.status_of(&Token::literal("7-kept-1")).await.unwrap().failed;
     while failed().await.is_none_or(|(_, error)| error.code == ErrorCode::Cancelled) {
         tokio::task::yield_now().await;
     }
