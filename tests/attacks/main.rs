@@ -8,6 +8,7 @@
 mod crowds;
 mod fairness;
 mod impostors;
+mod nodes;
 mod rotated;
 mod shared_buffers;
 mod squashed;
@@ -32,6 +33,7 @@ const TOGETHER: &[Test] = &[
     ("only_an_operator_changes_the_key_of_a_buffer", rotated::by_others),
     ("only_its_owner_sets_how_many_stages_run_at_once_in_a_shared_buffer", fairness::concurrency),
     ("what_a_user_does_with_a_shared_buffer_is_not_shown_to_others", fairness::looks),
+    ("who_asks_for_the_name_of_a_node_that_lives_is_refused_by_name", nodes::names),
 ];
 
 /// One by one: they kill, or take all of a service.

@@ -125,6 +125,12 @@ impl Site for ClusterSite {
         self.nodes.admit(node)
     }
 
+    fn lives(&self, name: &NodeName) -> bool {
+        let seen = self.nodes.find(name).map(|(_, seen)| seen.borrow().clone());
+        // After a start of control none was asked yet.
+        seen.is_ok_and(|seen| seen.online || seen.answered.elapsed() < self.patience)
+    }
+
     fn forget(&self, name: &NodeName) {
         self.nodes.forget(name);
     }

@@ -3,6 +3,7 @@
 
 mod allocation;
 mod check;
+mod hostlist;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ pub struct File {
     pub metrics: String,
     /// Where it is written down who did what; empty: nowhere.
     pub audit_log: String,
+    /// The names that nodes may have, as `n[1-4]`; empty: any.
+    pub nodes: Vec<String>,
     /// Pools of flash, the default first.
     pub pools: Vec<Pool>,
 }
@@ -99,6 +102,7 @@ impl Default for File {
             munge_socket: String::new(),
             metrics: String::new(),
             audit_log: String::new(),
+            nodes: Vec::new(),
             pools: vec![Pool {
                 name: "wlm_pool".to_owned(),
                 granularity: "16GiB".to_owned(),
@@ -144,6 +148,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
     let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let pools = pools(&file.pools).map_err(|reason| wrong("pools", reason))?;
+    let nodes = hostlist::names(&file.nodes).map_err(|reason| wrong("nodes", reason))?;
     let admins = daemon::config::uids_of(&file.admin_users).map_err(|reason| wrong("admin_users", reason))?;
     let folder = disk::state::folder(Some(file.state_dir.clone()))?;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -154,6 +159,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         policy: Policy::cluster(wlm_uids(&file.wlm_users), admins),
         setting: ClusterSetting {
             pools,
+            nodes,
             mount_root: file.mount_root.clone(),
             local_root: file.local_root.clone(),
             fence_grace_s: file.fence_grace_s,

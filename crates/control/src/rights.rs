@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn operators_managers_and_owners_are_told_apart_by_their_user_ids() {
         let policy = Policy::Cluster { wlm: vec![64030], admins: vec![0, 7] };
-        let rights = |uid| policy.rights(Caller { uid, gid: 100 });
+        let rights = |uid| policy.rights(Caller { uid, gid: 100, address: None });
         assert_eq!(rights(0), Rights::Operator);
         assert_eq!(rights(7), Rights::Operator);
         assert_eq!(rights(64030), Rights::Manager);
@@ -116,6 +116,6 @@ mod tests {
         assert!(rights(64030).require_operator("drain").is_err());
         assert!(rights(64030).require_manager("set up").is_ok());
         assert!(rights(2001).require_manager("set up").is_err());
-        assert_eq!(Policy::Own.rights(Caller { uid: 5, gid: 5 }), Rights::Operator);
+        assert_eq!(Policy::Own.rights(Caller { uid: 5, gid: 5, address: None }), Rights::Operator);
     }
 }

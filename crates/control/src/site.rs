@@ -1,6 +1,7 @@
 //! What the life-cycle asks of the machine and its nodes. The daemon has one implementation ([`crate::local_site`]),
 //! tests another, in memory.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,6 +22,8 @@ use crate::state::nodes::Known;
 pub struct ClusterSetting {
     /// Pools of flash, the default first; at least one.
     pub pools: Vec<PoolSetting>,
+    /// The names that nodes may have; empty: any.
+    pub nodes: BTreeSet<NodeName>,
     /// Where nodes mount, as jobs are told before they are there.
     pub mount_root: PathBuf,
     /// Where nodes have the private volumes on their own flash: a folder for each user.
@@ -170,6 +173,11 @@ pub trait Site: NodeApi + 'static {
     /// # Errors
     /// It cannot be called.
     fn admit(&self, node: Known) -> Result<(), ApiError>;
+
+    /// Whether a node has answered lately.
+    fn lives(&self, name: &NodeName) -> bool {
+        self.nodes().iter().any(|view| view.name == *name && view.online)
+    }
 
     /// Stops watching a node.
     fn forget(&self, name: &NodeName);

@@ -1,5 +1,6 @@
 //! Who calls: what the kernel says on a unix socket, what MUNGE says over TCP.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::binding::BodyDigest;
@@ -27,6 +28,8 @@ pub struct Caller {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
+    /// The host that he calls from, as the network says; `None`: this one.
+    pub address: Option<IpAddr>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -79,7 +82,7 @@ impl Judge {
                     return Err(prove(munge, audience, nonce).await.map(Json).into_response());
                 }
                 let (caller, digest) = identify(munge, audience, &parts).await.map_err(refuse)?;
-                (caller, Some(digest))
+                (Caller { address: place.address(), ..caller }, Some(digest))
             }
         };
         let working = place.work(caller.uid, longest(&body)).await;
@@ -130,7 +133,7 @@ async fn identify(munge: &Munge, audience: &str, head: &Parts) -> Result<(Caller
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let digest = BodyDigest::of(&payload, audience, head.method.as_str(), path);
     let digest = digest.ok_or_else(|| refused(MungeError::Misused.to_string()))?;
-    Ok((Caller { uid, gid }, digest))
+    Ok((Caller { uid, gid, address: None }, digest))
 }
 
 fn refused(why: String) -> Refusal {

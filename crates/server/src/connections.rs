@@ -175,6 +175,14 @@ impl Place {
         self.close.notified().await;
     }
 
+    /// The host at the other end; `None`: this one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self.peer? {
+            Peer::Address(address) => Some(address),
+            Peer::User(_) => None,
+        }
+    }
+
     /// For the check of a credential: those of one peer wait for each other.
     pub(crate) async fn check(&self) -> Option<OwnedSemaphorePermit> {
         let checks = Arc::clone(&self.connections.lock().of(self.peer?).checks);

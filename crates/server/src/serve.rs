@@ -119,7 +119,7 @@ impl Socket {
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let known = stream.peer_cred()?;
-                let caller = Caller { uid: known.uid(), gid: known.gid() };
+                let caller = Caller { uid: known.uid(), gid: known.gid(), address: None };
                 Ok(Accepted { stream: Box::new(stream), peer: Peer::User(caller.uid), caller: Some(caller) })
             }
             Socket::Tcp(listener) => {

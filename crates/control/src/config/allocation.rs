@@ -1,5 +1,6 @@
 //! Control of the nodes of an allocation, for one user and one job: what the command that starts it says.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub fn of_allocation(allocation: &Allocation, folder: PathBuf) -> Config {
         listen: None,
         policy: Policy::Own,
         setting: ClusterSetting {
+            nodes: BTreeSet::new(),
             pools: vec![pool],
             mount_root: allocation.folder.clone(),
             local_root: allocation.folder.clone(),

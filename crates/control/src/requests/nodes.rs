@@ -17,7 +17,8 @@ use super::Handler;
 use crate::lifecycle::{behind, lost, setup};
 use crate::pool::Share;
 use crate::site::{NodeView, Site};
-use crate::state::{activations, nodes};
+use crate::state::activations;
+use crate::state::nodes::{self, Known};
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -32,9 +33,16 @@ pub(super) async fn register<S: Site>(
 ) -> Reply<Registered> {
     handler.rights(caller).require_operator("register a node")?;
     check(&handler, &node)?;
-    let name = node.name.clone();
-    let set = move |tx: &rusqlite::Transaction<'_>| Ok((nodes::set(tx, &node)?, behind::known(tx, &name)?));
-    let (known, parts) = handler.app.database.transact(set).await?;
+    let host = caller.address.map_or_else(|| nodes::HERE.to_owned(), |address| address.to_string());
+    let lives = handler.app.site.lives(&node.name);
+    let set = move |tx: &rusqlite::Transaction<'_>| {
+        let before = nodes::find(tx, &node.name)?;
+        Ok(match host_of(&node, before.as_ref(), &host, lives) {
+            Ok(host) => Ok((nodes::set(tx, &node, host)?, behind::known(tx, &node.name)?)),
+            Err(refused) => Err(refused),
+        })
+    };
+    let (known, parts) = handler.app.database.transact(set).await??;
     handler.app.site.admit(known)?;
     Ok(Json(Registered { again_s: AGAIN_S, parts: Some(parts) }))
 }
@@ -48,6 +56,12 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
         );
     }
     let Some(setting) = handler.app.site.cluster() else { return Ok(()) };
+    if !setting.nodes.is_empty() && !setting.nodes.contains(&node.name) {
+        return refuse(
+            format!("node {} is none of this cluster's", node.name),
+            "name it in `nodes` of control's configuration, if it is to be one",
+        );
+    }
     if let Some(pool) = &node.pool
         && setting.pools.iter().all(|known| known.name != *pool)
     {
@@ -62,6 +76,38 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
         );
     }
     Ok(())
+}
+
+/// The host that is to count as the node's, where `host` asks for the name: of a node that lives, the one that had it
+/// `before`. A host that reaches control in several ways is told by where its node is called.
+///
+/// # Errors
+/// The node lives on another host.
+fn host_of<'a>(
+    node: &RegisterNode,
+    before: Option<&'a Known>,
+    host: &'a str,
+    lives: bool,
+) -> Result<&'a str, ApiError> {
+    let Some(before) = before.filter(|before| !before.host.is_empty() && before.host != host) else {
+        return Ok(host);
+    };
+    let said = |host: &str| match host {
+        nodes::HERE => "control's own host".to_owned(),
+        address => format!("host {address}"),
+    };
+    let (name, first, now) = (&node.name, said(&before.host), said(host));
+    if !lives {
+        tracing::warn!(node = ?name, before = first, now, "a node that did not answer is on another host now");
+        return Ok(host);
+    }
+    if before.registration.address == node.address {
+        return Ok(&before.host);
+    }
+    tracing::warn!(node = ?name, before = first, now, "another host asks for the name of a node that lives");
+    let message = format!("node {name} lives on {first}, and {now} asks for its name");
+    let advice = format!("give the node there a name of its own, or stop the one on {first} first");
+    Err(user(ErrorCode::BadNode, message, advice))
 }
 
 /// Takes a node out of use for what comes next.

@@ -14,19 +14,24 @@ pub struct Known {
     pub registration: RegisterNode,
     /// Why it gets nothing new; `None`: it does.
     pub drained: Option<String>,
+    /// The host that said so: its address, [`HERE`], or nothing where that was not noted.
+    pub host: String,
 }
+
+/// The machine that control is on.
+pub(crate) const HERE: &str = "here";
 
 /// Notes a node, in place of what it said before; it stays drained.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
+pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode, host: &str) -> Result<Known> {
     let has = |role| node.roles.contains(&role);
     tx.execute(
-        "INSERT INTO nodes (name, storage, compute, address, pool, capacity_bytes, mount_root, version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        "INSERT INTO nodes (name, storage, compute, address, pool, capacity_bytes, mount_root, version,
+         host) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT DO UPDATE SET storage = ?2, compute = ?3, address = ?4, pool = ?5, capacity_bytes = ?6,
-         mount_root = ?7, version = ?8",
+         mount_root = ?7, version = ?8, host = ?9",
         params![
             Word(&node.name),
             has(NodeRole::Storage),
@@ -36,6 +41,7 @@ pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
             node.capacity_bytes,
             node.mount_root.to_string_lossy(),
             node.version,
+            host,
         ],
     )?;
     Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [Word(&node.name)], read)?)
@@ -51,6 +57,14 @@ pub(crate) fn set_drained(
     drained: Option<&str>,
 ) -> Result<Option<Known>> {
     tx.execute("UPDATE nodes SET drained = ?2 WHERE name = ?1", params![Word(name), drained])?;
+    Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [Word(name)], read).optional()?)
+}
+
+/// One node.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn find(tx: &Transaction<'_>, name: &NodeName) -> Result<Option<Known>> {
     Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [Word(name)], read).optional()?)
 }
 
@@ -91,5 +105,5 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
         mount_root: row.get::<_, String>("mount_root")?.into(),
         version: row.get("version")?,
     };
-    Ok(Known { registration, drained: row.get("drained")? })
+    Ok(Known { registration, drained: row.get("drained")?, host: row.get("host")? })
 }

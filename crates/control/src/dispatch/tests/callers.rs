@@ -1,5 +1,7 @@
 //! Who may ask for what: requests over a real socket, by callers of different user ids.
 
+use std::net::IpAddr;
+
 use api::CallError;
 use axum::extract::Request as HttpRequest;
 use axum::middleware::{Next, from_fn};
@@ -19,14 +21,20 @@ use crate::rights::Policy;
 const SLURM: u32 = 64030;
 const ADMIN: u32 = 7;
 
-/// A client that is taken for user `uid`.
+/// A client that is taken for user `uid` of this host.
 fn client(it: &Fixture, uid: u32) -> Client {
-    let socket = it.dir.path().join(format!("{uid}.sock"));
+    client_at(it, uid, None)
+}
+
+/// The same, of another host.
+fn client_at(it: &Fixture, uid: u32, address: Option<IpAddr>) -> Client {
+    let socket =
+        it.dir.path().join(format!("{uid}-{}.sock", address.map_or_else(String::new, |a| a.to_string())));
     let listener = server::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
     let policy = Policy::Cluster { wlm: vec![SLURM], admins: vec![ADMIN] };
     let routes = router(Handler { app: Arc::clone(&it.app), policy, ending: Arc::new(Notify::new()) });
     let routes = routes.layer(from_fn(move |mut request: HttpRequest, next: Next| {
-        request.extensions_mut().insert(Caller { uid, gid: uid });
+        request.extensions_mut().insert(Caller { uid, gid: uid, address });
         next.run(request)
     }));
     tokio::spawn(server::serve(vec![listener], routes, Vec::new(), std::future::pending()));
@@ -223,4 +231,60 @@ async fn a_user_sees_of_another_s_shared_buffer_that_it_is_there_and_of_its_stag
     );
     let seen: SessionStatus = grace.get("/v1/sessions/data").await.unwrap();
     assert_eq!((seen.script.text.as_str(), seen.timings_ms.len()), ("", 0));
+}
+
+#[tokio::test]
+async fn the_name_of_a_node_that_lives_is_not_another_host_s() {
+    let it = fixture();
+    let host = |last| Some(IpAddr::from([10, 0, 0, last]));
+    let register = |address: &str| {
+        json!({"name": "s9", "roles": ["storage"], "address": address, "pool": null,
+            "capacity_bytes": 1 << 30, "mount_root": "/mnt", "version": "1"})
+    };
+    let (first, second) = (client_at(&it, ADMIN, host(1)), client_at(&it, ADMIN, host(2)));
+    let _: Value = first.post("/v1/nodes", &register("10.0.0.1:7071")).await.unwrap();
+    let taken = second.post::<_, Value>("/v1/nodes", &register("10.0.0.2:7071")).await;
+    assert!(format!("{taken:?}").contains("node s9 lives on host 10.0.0.1"), "{taken:?}");
+    assert_eq!(code(taken), ErrorCode::BadNode);
+    let here = client(&it, ADMIN).post::<_, Value>("/v1/nodes", &register("127.0.0.1:7071")).await;
+    assert_eq!(code(here), ErrorCode::BadNode);
+    let status: Status = first.get("/v1/status").await.unwrap();
+    let address =
+        |status: &Status| status.nodes.iter().find(|node| node.name == "s9").unwrap().address.clone();
+    assert_eq!(address(&status), "10.0.0.1:7071");
+    let _: Value = first.post("/v1/nodes", &register("10.0.0.1:8071")).await.unwrap();
+    it.site.world().silent.insert(NodeName::literal("s9"));
+    let _: Value = second.post("/v1/nodes", &register("10.0.0.2:7071")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_reaches_control_from_two_addresses_is_one_host() {
+    let it = fixture();
+    let host = |last| client_at(&it, ADMIN, Some(IpAddr::from([10, 0, 0, last])));
+    let register = |address: &str| {
+        json!({"name": "s9", "roles": ["storage"], "address": address, "pool": null,
+            "capacity_bytes": 1 << 30, "mount_root": "/mnt", "version": "1"})
+    };
+    let (first, second) = (host(1), host(2));
+    for client in [&first, &second] {
+        let _: Value = client.post("/v1/nodes", &register("10.0.0.1:7071")).await.unwrap();
+    }
+    let taken = second.post::<_, Value>("/v1/nodes", &register("10.0.0.2:7071")).await;
+    assert!(format!("{taken:?}").contains("node s9 lives on host 10.0.0.1"), "{taken:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_control_was_not_told_of_is_refused_where_it_was_told_of_some() {
+    let it = fixture();
+    it.site.world().cluster.as_mut().expect("it is a cluster").nodes =
+        [NodeName::literal("n1"), NodeName::literal("n2")].into();
+    let admin = client(&it, ADMIN);
+    let register = |name: &str| {
+        json!({"name": name, "roles": ["storage"], "address": "a:1", "pool": null,
+            "capacity_bytes": 1 << 30, "mount_root": "/mnt", "version": "1"})
+    };
+    let _: Value = admin.post("/v1/nodes", &register("n2")).await.unwrap();
+    let refused = admin.post::<_, Value>("/v1/nodes", &register("n3")).await;
+    assert!(format!("{refused:?}").contains("node n3 is none of this cluster's"), "{refused:?}");
+    assert_eq!(code(refused), ErrorCode::BadNode);
 }

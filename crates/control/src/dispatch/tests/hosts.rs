@@ -16,6 +16,7 @@ const JOB: &str = "#!/bin/sh\n\
 pub(super) fn cluster() -> MemorySite {
     let site = MemorySite::default();
     site.world().cluster = Some(ClusterSetting {
+        nodes: Default::default(),
         pools: vec![PoolSetting {
             name: "wlm_pool".into(),
             granularity_bytes: 1 << 30,
@@ -45,7 +46,7 @@ pub(super) fn cluster() -> MemorySite {
             mount_root: "/mnt".into(),
             version: String::new(),
         };
-        site.admit(Known { registration, drained: None }).expect("it is a cluster");
+        site.admit(Known { registration, drained: None, host: String::new() }).expect("it is a cluster");
     }
     site
 }
@@ -187,7 +188,8 @@ async fn a_drained_node_gets_nothing_new_and_two_jobs_do_not_get_the_same_room()
 
 fn known(it: &Fixture, name: &str) -> Known {
     let view = it.site.nodes().into_iter().find(|view| view.name == name).expect("it registered");
-    Known { registration: view.registration.expect("it registered"), drained: view.drained }
+    let registration = view.registration.expect("it registered");
+    Known { registration, drained: view.drained, host: String::new() }
 }
 
 #[tokio::test]

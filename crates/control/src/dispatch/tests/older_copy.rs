@@ -23,7 +23,7 @@ async fn joined_by_s3(it: &Fixture, part: FragmentStatus) {
         mount_root: "/mnt".into(),
         version: String::new(),
     };
-    it.site.admit(Known { registration, drained: None }).expect("it is a cluster");
+    it.site.admit(Known { registration, drained: None, host: String::new() }).expect("it is a cluster");
     {
         let mut world = it.site.world();
         let part = world.fragments.iter().find(|((node, _), _)| node == "s1");
