@@ -34,6 +34,7 @@ const TOGETHER: &[Test] = &[
     ("only_its_owner_sets_how_many_stages_run_at_once_in_a_shared_buffer", fairness::concurrency),
     ("what_a_user_does_with_a_shared_buffer_is_not_shown_to_others", fairness::looks),
     ("who_asks_for_the_name_of_a_node_that_lives_is_refused_by_name", nodes::names),
+    ("what_a_node_keeps_is_open_to_nobody_else", nodes::modes),
 ];
 
 /// One by one: they kill, or take all of a service.

@@ -1,9 +1,9 @@
-//! Hosts of the cluster against each other.
+//! Hosts of the cluster against each other, and what they keep.
 
 use std::fs;
 
 use tests::hosts::plain;
-use tests::sharing::Site;
+use tests::sharing::{ADA, Site};
 
 /// How `forebay-node` is started on n4 as another node, for eight seconds: which configuration, and where it keeps its
 /// state.
@@ -33,4 +33,27 @@ pub fn names(site: &Site) {
     assert!(said.stdout.contains("node n1 lives on host"), "{}{}", said.stdout, said.stderr);
     assert_eq!(address(), before);
     fs::remove_dir_all(&folder).expect("ours");
+}
+
+/// Images, objects, logs, journals and specifications, also where the folder itself is open.
+pub fn modes(site: &Site) {
+    let buffer = site.shared_buffer();
+    let mut ada = site.session(ADA, &buffer, "");
+    ada.mount();
+    ada.run("chmod 1777 $B; seq 100000 > $B/f; chmod 666 $B/f; sync $B/f").expect_success();
+    let to = site.pfs(ADA).join("f");
+    let forebay = site.program("forebay");
+    ada.run(&format!("{forebay} stage out --wait $B/f {}", to.display())).expect_success();
+    let (mut found, mut open) = (String::new(), String::new());
+    for host in ["n1", "n2", "n3"] {
+        let state = site.state_of(host);
+        let find = ["find", plain(&state), "-type", "f"];
+        found += &site.on(host, &find).stdout;
+        open += &site.on(host, &[&find[..], &["-perm", "/077"]].concat()).stdout;
+    }
+    assert!(found.contains("meta.log") && found.contains("spec.json"), "{found}");
+    assert_eq!(open, "", "others could read that");
+    assert_eq!(fs::read(&to).expect("it was staged").len(), 588_895);
+    ada.end();
+    site.destroy(&buffer);
 }

@@ -20,8 +20,9 @@ pub mod regular;
 mod room;
 pub mod state;
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 pub use folders::{Found, Stage, discard, making, names, publish, removing, set_aside};
@@ -109,6 +110,25 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
         made => made,
     }?;
     sync_names(path)
+}
+
+/// Makes the folder `path`, and those above it that are missing, so that everybody may pass through them, whatever this
+/// process's umask is. What is there stays as it is.
+///
+/// # Errors
+/// The file system's, also where `path` is something else.
+pub fn make_passable(path: &Path) -> io::Result<()> {
+    if is_folder(path)? {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        make_passable(parent)?;
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_folder(path)? => return Ok(()),
+        made => made?,
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
 /// Makes the names in the folder that `path` is in survive a power loss.

@@ -69,6 +69,10 @@ impl Node {
     /// See [`NodeError`].
     pub(crate) fn open(folder: &NodeFolder, config: &Config) -> Result<Node, NodeError> {
         let cluster = config.cluster.as_ref();
+        if cluster.is_some() {
+            // What a node makes is for nobody but itself and its processes, unless it says otherwise.
+            rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        }
         let shares = Shares::new(cluster.and_then(|cluster| cluster.stage_bandwidth));
         // Storage first: mounts that are made anew need it.
         let storage = open_storage(folder, config, &shares)?;
@@ -228,7 +232,6 @@ fn open_locals(folder: &NodeFolder, config: &Config) -> Result<Option<Arc<Locals
 
 /// Users of every kind pass through the mount root to their buffers.
 fn make_mount_root(cluster: &Cluster) -> Result<(), NodeError> {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    std::fs::create_dir_all(&cluster.mount_root)
+    disk::make_passable(&cluster.mount_root)
         .map_err(|source| NodeError::MountRoot { path: cluster.mount_root.clone(), source })
 }

@@ -30,7 +30,7 @@ impl UserPath {
     /// Shows the volume that is mounted at `mountpoint`, instead of an earlier one that is still there.
     pub(super) fn show(&self, mountpoint: &Path) -> Result<(), VolumeError> {
         let _held = self.lock.0.lock().unwrap_or_else(PoisonError::into_inner);
-        fs::create_dir_all(&self.path).map_err(|e| failed("make", &self.path, e))?;
+        disk::make_passable(&self.path).map_err(|e| failed("make", &self.path, e))?;
         if image::mounted(&self.path)? {
             if self.shows(mountpoint)? {
                 return Ok(());

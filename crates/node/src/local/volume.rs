@@ -114,7 +114,7 @@ impl Volume {
         for part in drained.filter(|part| matches!(part, Component::Normal(_))) {
             folders.push(folders[folders.len() - 1].join(part));
         }
-        folders[1..].iter().try_for_each(std::fs::create_dir)?;
+        folders[1..].iter().try_for_each(|folder| disk::make_passable(folder))?;
         // From the last upwards: what is above is root's until it is given away itself.
         let owner = &kept.spec.owner;
         folders[1..].iter().rev().try_for_each(|folder| chown(folder, Some(owner.uid), Some(owner.gid)))
@@ -122,7 +122,7 @@ impl Volume {
 
     /// Mounts it where it is not: for the node, and for its user until it is `released`.
     pub(super) fn mount(&self, released: bool) -> Result<(), ApiError> {
-        std::fs::create_dir_all(&self.mountpoint).map_err(|e| failed("make", &self.mountpoint, e))?;
+        disk::make_passable(&self.mountpoint).map_err(|e| failed("make", &self.mountpoint, e))?;
         if !image::mounted(&self.mountpoint).map_err(broken)? {
             self.backing.mount(&self.id, &self.mountpoint).map_err(broken)?;
         }

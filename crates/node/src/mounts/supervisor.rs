@@ -299,7 +299,7 @@ impl<T: MountTable> Supervisor<T> {
         self.kept.launched = true;
         self.kept.made_folder |= !disk::is_folder(&self.spec.mountpoint)?;
         self.keep()?;
-        std::fs::create_dir_all(&self.spec.mountpoint)
+        disk::make_passable(&self.spec.mountpoint)
     }
 
     /// The process of a working mount has ended.
