@@ -4,6 +4,7 @@
 //! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
 
 pub mod buffer;
+pub mod crowd;
 pub mod directive;
 pub mod file_pattern;
 mod fragment_index;

@@ -8,10 +8,11 @@
 //! **Invariant:** a connection is not closed for another one while its request is being answered, once it is known
 //! whose that is.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use model::crowd::{Crowd, Peer};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -27,15 +28,6 @@ const BODIES_MAX_KIB: u32 = 16 << 10;
 /// Credentials of one address that are checked at once: munged has two threads.
 const CHECKS_MAX: usize = 4;
 
-/// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Peer {
-    /// By the kernel's word.
-    User(u32),
-    /// A host.
-    Address(IpAddr),
-}
-
 /// The connections of a service at all its listeners.
 #[derive(Debug)]
 pub(crate) struct Connections {
@@ -46,20 +38,10 @@ pub(crate) struct Connections {
 
 #[derive(Debug, Default)]
 struct Held {
-    all: usize,
-    /// Grows with each connection that begins to wait: the order in which they do.
-    turn: u64,
-    peers: HashMap<Peer, OfPeer>,
+    /// How each is told to close.
+    crowd: Crowd<Peer, Arc<Notify>>,
+    checks: HashMap<Peer, Arc<Semaphore>>,
     users: HashMap<u32, OfUser>,
-}
-
-#[derive(Debug)]
-struct OfPeer {
-    /// Those whose request is being answered.
-    busy: usize,
-    /// The others, by the turn in which they began to wait: how each is told to close.
-    waiting: BTreeMap<u64, Arc<Notify>>,
-    checks: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug)]
@@ -120,43 +102,15 @@ impl Connections {
 
 impl Held {
     fn enter(&mut self, peer: Peer, close: &Arc<Notify>, max: usize) -> Option<u64> {
-        if self.all >= max {
-            self.close_one(peer)?;
+        if self.crowd.len() >= max {
+            self.crowd.make_room(peer)?.1.notify_one();
         }
-        self.all += 1;
-        Some(self.wait(peer, close))
+        Some(self.crowd.enter(peer, Arc::clone(close)))
     }
 
-    /// Closes the oldest waiting connection of the peer that has most connections when `newcomer` has one more.
-    fn close_one(&mut self, newcomer: Peer) -> Option<()> {
-        let could = self.peers.iter_mut().filter(|(_, of)| !of.waiting.is_empty());
-        let all = |peer: &Peer, of: &OfPeer| of.busy + of.waiting.len() + usize::from(*peer == newcomer);
-        let (_, most) = could.max_by_key(|(peer, of)| all(peer, of))?;
-        let (_, close) = most.waiting.pop_first()?;
-        close.notify_one();
-        self.all -= 1;
-        Some(())
-    }
-
-    fn wait(&mut self, peer: Peer, close: &Arc<Notify>) -> u64 {
-        self.turn += 1;
-        let turn = self.turn;
-        self.of(peer).waiting.insert(turn, Arc::clone(close));
-        turn
-    }
-
-    fn of(&mut self, peer: Peer) -> &mut OfPeer {
-        self.peers.entry(peer).or_insert_with(|| OfPeer {
-            busy: 0,
-            waiting: BTreeMap::new(),
-            checks: Arc::new(Semaphore::new(CHECKS_MAX)),
-        })
-    }
-
-    fn forget_if_gone(&mut self, peer: Peer) {
-        if self.peers.get(&peer).is_some_and(|of| of.busy == 0 && of.waiting.is_empty()) {
-            self.peers.remove(&peer);
-        }
+    fn checks_of(&mut self, peer: Peer) -> Arc<Semaphore> {
+        self.checks.retain(|_, checks| Arc::strong_count(checks) > 1);
+        Arc::clone(self.checks.entry(peer).or_insert_with(|| Arc::new(Semaphore::new(CHECKS_MAX))))
     }
 
     fn of_user(&mut self, uid: u32) -> OfUser {
@@ -185,7 +139,7 @@ impl Place {
 
     /// For the check of a credential: those of one peer wait for each other.
     pub(crate) async fn check(&self) -> Option<OwnedSemaphorePermit> {
-        let checks = Arc::clone(&self.connections.lock().of(self.peer?).checks);
+        let checks = self.connections.lock().checks_of(self.peer?);
         checks.acquire_owned().await.ok()
     }
 
@@ -206,18 +160,13 @@ impl Place {
         let Some(peer) = self.peer else { return true };
         let mut held = self.connections.lock();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let of = held.of(peer);
-        let is_open = turn.is_some_and(|turn| of.waiting.remove(&turn).is_some());
-        of.busy += usize::from(is_open);
-        held.forget_if_gone(peer);
-        is_open
+        turn.is_some_and(|turn| held.crowd.begin(peer, turn))
     }
 
     fn end(&self) {
         let Some(peer) = self.peer else { return };
         let mut held = self.connections.lock();
-        held.of(peer).busy -= 1;
-        let turn = held.wait(peer, &self.close);
+        let turn = held.crowd.end(peer, Arc::clone(&self.close));
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
     }
 }
@@ -233,11 +182,9 @@ impl Drop for Place {
         let Some(peer) = self.peer else { return };
         let mut held = self.connections.lock();
         let turn = self.turn.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // One that was told to close is not counted any more.
-        if turn.is_some_and(|turn| held.of(peer).waiting.remove(&turn).is_some()) {
-            held.all -= 1;
+        if let Some(turn) = turn {
+            held.crowd.leave(peer, turn);
         }
-        held.forget_if_gone(peer);
     }
 }
 

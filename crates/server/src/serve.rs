@@ -15,6 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use model::crowd::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
@@ -23,7 +24,7 @@ use wire::control::ErrorCode;
 
 use crate::body::REQUEST_BYTES_MAX;
 use crate::caller::{Caller, Judge};
-use crate::connections::{Connections, Peer, Place};
+use crate::connections::{Connections, Place};
 use crate::listen::{BindError, Listener};
 use crate::refusal::Refusal;
 
@@ -124,7 +125,7 @@ impl Socket {
             }
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                let peer = Peer::Address(address.ip().to_canonical());
+                let peer = Peer::at(address.ip());
                 Ok(Accepted { stream: Box::new(stream), peer, caller: None })
             }
         }

@@ -71,6 +71,5 @@ async fn nothing_is_remembered_of_who_has_gone() {
     let ada = connections.admit(ADA).unwrap();
     drop(ada.work(4001, 0).await);
     drop(ada);
-    let held = connections.lock();
-    assert!(held.all == 0 && held.peers.is_empty());
+    assert!(connections.lock().crowd.is_empty());
 }
