@@ -44,7 +44,7 @@ pub struct Copies {
     /// `FRAGMENT/copies`.
     folder: PathBuf,
     kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
-    connections: Mutex<HashMap<u64, (Stream, Member)>>,
+    connections: Mutex<HashMap<u64, (Arc<Stream>, Member)>>,
     /// Those that were ended and may have something under way.
     ended: Mutex<HashSet<u64>>,
     terms: Arc<Terms>,
@@ -105,7 +105,7 @@ impl Copies {
     }
 
     /// Notes a connection. Gives its number; `None` once this is closed.
-    pub fn connected(&self, stream: Stream, member: Member) -> Option<u64> {
+    pub fn connected(&self, stream: Arc<Stream>, member: Member) -> Option<u64> {
         let mut connections = self.connections.lock().expect(POISON);
         if self.closed.load(Ordering::Acquire) {
             return None;

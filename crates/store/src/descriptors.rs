@@ -14,6 +14,10 @@ const CONNECTIONS_MAX: usize = 1024;
 /// Each is a socket, and a second descriptor to end it by.
 const DESCRIPTORS_OF_CONNECTION: usize = 2;
 
+/// Connections of whom nothing is known yet, one for so many of the others, and however many those are.
+const CONNECTIONS_FOR_STRANGER: usize = 8;
+const STRANGERS_MAX: usize = 64;
+
 /// Objects kept open, however many descriptors there are: an open file takes a KiB or two of the kernel.
 const OBJECTS_MAX: usize = 32_768;
 
@@ -32,6 +36,8 @@ pub struct Shares {
     pub objects: usize,
     /// Connections of clients.
     pub connections: usize,
+    /// Connections that have proven nothing yet, beside those.
+    pub strangers: usize,
 }
 
 impl Shares {
@@ -45,8 +51,9 @@ impl Shares {
         let free = limit.saturating_sub(RESERVE);
         // Three quarters, where it is tight: a client without a connection does nothing at all.
         let connections = (free / 4 * 3 / DESCRIPTORS_OF_CONNECTION).clamp(1, CONNECTIONS_MAX);
-        let objects = free.saturating_sub(connections * DESCRIPTORS_OF_CONNECTION);
-        Shares { limit, objects: objects.clamp(OBJECTS_MIN, OBJECTS_MAX), connections }
+        let strangers = (connections / CONNECTIONS_FOR_STRANGER).clamp(1, STRANGERS_MAX);
+        let objects = free.saturating_sub((connections + strangers) * DESCRIPTORS_OF_CONNECTION);
+        Shares { limit, objects: objects.clamp(OBJECTS_MIN, OBJECTS_MAX), connections, strangers }
     }
 
     /// Says so where they are few.
@@ -71,8 +78,11 @@ mod tests {
     fn whatever_the_limit_is_there_is_room_for_everything() {
         for limit in [256, 400, 1024, 4096, 65_536, usize::MAX] {
             let shares = Shares::of(limit);
-            assert!(shares.objects >= OBJECTS_MIN && shares.connections >= 16, "{shares:?}");
-            let taken = shares.objects + shares.connections * DESCRIPTORS_OF_CONNECTION;
+            assert!(
+                shares.objects >= OBJECTS_MIN && shares.connections >= 16 && shares.strangers > 4,
+                "{shares:?}"
+            );
+            let taken = shares.objects + (shares.connections + shares.strangers) * DESCRIPTORS_OF_CONNECTION;
             assert!(taken + RESERVE <= limit, "{shares:?}");
         }
         assert_eq!(Shares::of(65_536).connections, CONNECTIONS_MAX);

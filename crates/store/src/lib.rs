@@ -27,6 +27,7 @@ mod replica;
 #[cfg(test)]
 mod schedules;
 mod scrub;
+mod seldom;
 mod serve;
 mod server;
 mod shard;

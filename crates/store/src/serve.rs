@@ -24,14 +24,17 @@ use crate::errno::errno_of;
 use crate::fragment::{Fragment, NamespacePart};
 use crate::replica::Replica;
 use crate::server::Server;
+use crate::server::places::{Place, Stranger};
 use hurried::Hurried;
 
 /// How long a stranger may take for the whole handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
-fn serve(server: &Server, mut stream: Stream) {
-    let served = match greet(server, &mut stream) {
+fn serve(server: &Server, stranger: Stranger, mut stream: Stream) {
+    let greeted = greet(server, stranger.stream(), &mut stream);
+    drop(stranger);
+    let served = match greeted {
         Ok(served) => served,
         Err(error) => {
             tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
@@ -42,7 +45,7 @@ fn serve(server: &Server, mut stream: Stream) {
     let end = match (served, connected) {
         (_, Err(error)) => error,
         (Served::Client(mut worker), Ok(connection)) => worker.run(server, connection),
-        (Served::Home(mut worker), Ok(connection)) => worker.run(connection, || server.pulse.check()),
+        (Served::Home(mut worker, _place), Ok(connection)) => worker.run(connection, || server.pulse.check()),
     };
     tracing::debug!(end = %end, "a connection ended");
 }
@@ -50,19 +53,18 @@ fn serve(server: &Server, mut stream: Stream) {
 /// Who answers it.
 enum Served {
     Client(Worker),
-    Home(copies::connection::Worker),
+    Home(copies::connection::Worker, Place),
 }
 
 /// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death
 /// must find all that it could have sent something by.
-fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
-    let (handle, other) = (stream.try_clone()?, stream.try_clone()?);
+fn greet(server: &Server, handle: &Arc<Stream>, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     // A refusal is final for clients; a connection that is dropped they try again.
     let find = |claim: &Claim| {
         let may_come = server.may_come(&claim.instance);
         admission::find(server, claim).inspect_err(|_| match may_come || server.is_stopping() {
-            true => other.shutdown(),
+            true => handle.shutdown(),
             false => server.miss(&claim.instance),
         })
     };
@@ -73,10 +75,10 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
         }
         let ends = |_: &_| {
             if server.is_stopping() {
-                other.shutdown()
+                handle.shutdown()
             }
         };
-        admission::admit(claim, identity, asked, handle).inspect_err(ends)
+        admission::admit(&server.places, claim, identity, asked, handle).inspect_err(ends)
     };
     hello::welcome(&mut hurried, server.boot(), find, admit)
 }
@@ -87,6 +89,7 @@ struct Worker {
     namespace_id: u32,
     session: SessionId,
     identity: Identity,
+    place: Place,
     /// The connection's, in the fragment.
     number: u64,
     /// The file that the last request made.
@@ -109,11 +112,11 @@ impl Worker {
         fragment: Arc<Fragment>,
         namespace: NamespacePart,
         (claim, identity): (&Claim, Identity),
-        number: u64,
+        (place, number): (Place, u64),
     ) -> Worker {
         let (session, namespace_id) = (claim.session, claim.namespace);
         let (made, buffer, filled) = (None, Aligned::default(), 0);
-        Worker { fragment, namespace, namespace_id, session, identity, number, made, buffer, filled }
+        Worker { fragment, namespace, namespace_id, session, identity, place, number, made, buffer, filled }
     }
 
     /// Answers requests until the connection ends, and tells why it did.
@@ -126,7 +129,9 @@ impl Worker {
     }
 
     fn turn(&mut self, server: &Server, connection: &mut Connection) -> io::Result<()> {
+        self.place.rests();
         let frame = connection.receive::<Request>()?;
+        self.place.is_asked();
         connection.payload(self.fill(frame.payload_len))?;
         let made = self.made.take();
         let request = match self.permitted(frame.message) {
@@ -174,6 +179,7 @@ impl Worker {
         let Some((run, spec)) = server.mover(&self.fragment.spec().instance) else {
             return connection.send(id, &Reply::Failed(Errno::NOTSUP.raw_os_error()), &[]);
         };
+        self.place.is_lent();
         let stream = connection.try_clone_stream()?;
         server.pulse.check()?;
         connection.send(id, &Reply::Done, &[])?;

@@ -9,7 +9,7 @@ mod extend;
 mod foreign;
 mod heard;
 mod lacking;
-mod places;
+pub(crate) mod places;
 mod rekey;
 mod replaced;
 mod room;
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
@@ -64,8 +64,7 @@ pub struct Server {
     changing: Mutex<foreign::Foreign>,
     /// What is out of use is removed one at a time, beside that; taken before `changing`.
     removing: Mutex<()>,
-    connections: AtomicUsize,
-    connections_max: usize,
+    pub(crate) places: Arc<places::Places>,
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
@@ -102,8 +101,7 @@ impl Server {
             copies: RwLock::default(),
             changing: Mutex::default(),
             removing: Mutex::default(),
-            connections: AtomicUsize::new(0),
-            connections_max: shares.connections,
+            places: places::Places::new(&shares),
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),

@@ -3,7 +3,7 @@
 //! **Invariant:** who fences goes on only when nothing is being done any more for those that it has fenced off.
 
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use model::SessionId;
 use wire::data::Stream;
@@ -26,7 +26,7 @@ struct All {
 
 /// A connection that is served.
 struct Served {
-    stream: Stream,
+    stream: Arc<Stream>,
     whose: Whose,
     /// Another of its session, or of who took its place, has ended it; what it was asked before may still be under way.
     fenced: bool,
@@ -53,7 +53,7 @@ impl Served {
 
 impl Connections {
     /// Notes a connection, so that it can be ended with the fragment. Gives its number; `None` once that is closed.
-    pub fn add(&self, stream: Stream, session: SessionId, namespace: u32) -> Option<u64> {
+    pub fn add(&self, stream: Arc<Stream>, session: SessionId, namespace: u32) -> Option<u64> {
         let mut all = self.lock();
         if all.closed {
             return None;

@@ -14,6 +14,7 @@ use super::{Served, Worker};
 use crate::copies::{self, Copies};
 use crate::fragment::{Fragment, NamespacePart};
 use crate::server::Server;
+use crate::server::places::{Places, Whose};
 
 /// What a connection is for.
 pub(super) enum Asked {
@@ -51,20 +52,24 @@ pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Keys, Asked), Refu
 /// Notes the connection of somebody who has the key, unless it was closed meanwhile what he asks for, or another has
 /// taken his place.
 pub(super) fn admit(
+    places: &Arc<Places>,
     claim: &Claim,
     identity: Identity,
     asked: Asked,
-    handle: Stream,
+    handle: &Arc<Stream>,
 ) -> Result<Served, Refusal> {
     // Who only has a credential is no fragment, whatever session it says that it is.
     if Member::of(claim.session).is_some() && identity != Identity::Member {
         return Err(Refusal::WrongKey);
     }
+    let place = places.place(&claim.instance, whose(claim, &identity), handle).ok_or(Refusal::Busy)?;
+    let handle = handle.clone();
     match asked {
         Asked::Copies(fragment, copies, home) => {
             let number = copies.terms().hear(home, || copies.connected(handle, home))?;
             end_former(home, fragment.as_deref(), Some(&copies));
-            Ok(Served::Home(copies::connection::Worker::new(copies, claim.namespace, home, number)))
+            let worker = copies::connection::Worker::new(copies, claim.namespace, home, number);
+            Ok(Served::Home(worker, place))
         }
         Asked::Namespace(fragment, namespace, copies) => {
             let add = || fragment.connections().add(handle, claim.session, claim.namespace);
@@ -77,8 +82,16 @@ pub(super) fn admit(
                 }
             };
             namespace.shard.iter().for_each(|shard| shard.connected(claim.session));
-            Ok(Served::Client(Worker::new(fragment, namespace, (claim, identity), number)))
+            Ok(Served::Client(Worker::new(fragment, namespace, (claim, identity), (place, number))))
         }
+    }
+}
+
+fn whose(claim: &Claim, identity: &Identity) -> Whose {
+    match identity {
+        Identity::Member => Whose::Nodes,
+        Identity::Kernel | Identity::SquashingKernel => Whose::Session(claim.session),
+        Identity::User(user) => Whose::User(user.uid),
     }
 }
 

@@ -11,6 +11,7 @@ use wire::data::connection::is_shortage;
 
 use super::serve;
 use crate::objects::open_objects;
+use crate::seldom::Seldom;
 use crate::server::{Server, thread};
 
 impl Server {
@@ -32,12 +33,21 @@ impl Server {
     }
 
     fn accept_all(self: &Arc<Server>, accept: impl Fn() -> io::Result<Stream>) {
+        let failed = Seldom::default();
         while !self.is_stopping() {
             match accept() {
-                Ok(stream) => self.accepted(stream),
+                Ok(stream) => {
+                    if let Err(error) = self.accepted(stream)
+                        && let Some(times) = failed.due()
+                    {
+                        tracing::warn!(%error, times, "cannot serve connections");
+                    }
+                }
                 Err(_) if self.is_stopping() => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if let Some(times) = failed.due() {
+                        tracing::warn!(%error, times, "cannot accept connections");
+                    }
                     if !is_shortage(&error) || !open_objects::make_room() {
                         // A moment later somebody may have hung up.
                         std::thread::sleep(Duration::from_millis(50));
@@ -47,10 +57,10 @@ impl Server {
         }
     }
 
-    fn accepted(self: &Arc<Server>, stream: Stream) {
-        let Some(place) = self.place() else { return };
-        if let Err(error) = thread("data", move || serve(place.server(), stream)) {
-            tracing::warn!(%error, "no thread for a connection");
-        }
+    fn accepted(self: &Arc<Server>, stream: Stream) -> io::Result<()> {
+        // Who has hung up already is nobody to tell of.
+        let Ok(stranger) = self.places.stranger(&stream) else { return Ok(()) };
+        let server = self.clone();
+        thread("data", move || serve(&server, stranger, stream))
     }
 }

@@ -118,9 +118,14 @@ pub enum HelloError {
 }
 
 impl HelloError {
-    /// Whether another try is of no use. Where a fragment has moved is told soon; a node whose port is taken may be back.
+    /// Whether another try is of no use. Where a fragment has moved is told soon; a node whose port is taken may be back,
+    /// and one that has too many connections has fewer later.
     pub fn is_final(&self) -> bool {
-        !matches!(self, HelloError::Io(_) | HelloError::Refused(Refusal::Moved) | HelloError::Impostor)
+        match self {
+            HelloError::Io(_) | HelloError::Impostor => false,
+            HelloError::Refused(refusal) => !matches!(refusal, Refusal::Moved | Refusal::Busy),
+            _ => true,
+        }
     }
 }
 
@@ -148,7 +153,11 @@ pub fn greet(
         return Err(HelloError::Version { theirs });
     }
     let mut answer = [0; 41];
-    stream.read_exact(&mut answer)?;
+    stream.read_exact(&mut answer[..1])?;
+    if answer[0] == Refusal::Busy.code() {
+        return Err(HelloError::Refused(Refusal::Busy));
+    }
+    stream.read_exact(&mut answer[1..])?;
     if answer[0] != 0 {
         return Err(Refusal::from_code(answer[0]).map_or(HelloError::NotForebay, HelloError::Refused));
     }
@@ -215,7 +224,9 @@ pub fn welcome<K: Into<Keys>, T, U>(
         Ok(admitted)
     });
     answer[0] = verdict.as_ref().err().map_or(0, |refusal| refusal.code());
-    stream.write_all(&answer)?;
+    // For clients that did not know better it is a connection that breaks: they try again.
+    let said = if matches!(verdict, Err(Refusal::Busy)) { 1 } else { answer.len() };
+    stream.write_all(&answer[..said])?;
     verdict.map_err(HelloError::Refused)
 }
 

@@ -119,7 +119,8 @@ fn a_key_is_changed_when_what_was_asked_for_with_the_former_one_is_done() {
     let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let session = model::SessionId([3; 16]);
     // A request of it is being served.
-    let number = fragment.connections().add(wire::data::Stream::Unix(ours), session, 0).unwrap();
+    let number =
+        fragment.connections().add(std::sync::Arc::new(wire::data::Stream::Unix(ours)), session, 0).unwrap();
     let present = FragmentSpec { key: key(2), key_step: 3, missing: Missing::Refused, ..spec() };
     std::thread::scope(|scope| {
         let changed = scope.spawn(|| server.create_fragment(&present).unwrap().key_step);
@@ -138,7 +139,7 @@ fn who_asks_for_what_is_there_does_not_wait_for_others_that_were_cut_off() {
     let fragment = server.fragment(&InstanceId::literal("i1")).unwrap();
     let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let session = model::SessionId([3; 16]);
-    fragment.connections().add(wire::data::Stream::Unix(ours), session, 0).unwrap();
+    fragment.connections().add(std::sync::Arc::new(wire::data::Stream::Unix(ours)), session, 0).unwrap();
     fragment.connections().end_all();
     let begun = std::time::Instant::now();
     server.create_fragment(&FragmentSpec { missing: Missing::Refused, ..spec() }).unwrap();
