@@ -8,6 +8,7 @@
 mod crowds;
 mod fairness;
 mod impostors;
+mod metadata;
 mod nodes;
 mod rotated;
 mod shared_buffers;
@@ -43,6 +44,8 @@ const ALONE: &[Test] = &[
     ("crowds_keep_nobody_from_control", crowds::control),
     ("twenty_thousand_stages_of_one_user_hold_up_nobody_else_s", fairness::stages),
     ("a_list_of_twenty_thousand_stages_comes_in_parts_and_they_are_cancelled_at_once", fairness::lists),
+    ("strangers_keep_nobody_from_the_data_of_a_node", crowds::data_port),
+    ("names_and_attributes_fill_no_more_than_their_share_and_can_be_removed", metadata::filled),
     ("a_job_works_on_while_the_key_is_changed_and_the_former_one_opens_nothing", rotated::key),
     ("who_is_killed_in_any_step_of_a_change_of_the_key_locks_nobody_out", rotated::between::kills),
     (

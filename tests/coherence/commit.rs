@@ -91,7 +91,7 @@ pub fn error(site: &Site) {
     let folder = site.commit_folder();
     let filler = open_or_make(&folder.at(0, "filler"));
     let stat = rustix::fs::fstatvfs(&filler).expect("the buffer is mounted");
-    fallocate(&filler, FallocateFlags::empty(), 0, stat.f_bfree * stat.f_frsize).expect("all of it is free");
+    fallocate(&filler, FallocateFlags::empty(), 0, stat.f_bavail * stat.f_frsize).expect("all of it is free");
     let file = open_or_make(&folder.at(0, "file"));
     file.write_all_at(&[1; 100_000], 0).expect("it is held back");
     let told = file.sync_all().expect_err("nothing is free");

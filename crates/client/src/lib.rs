@@ -43,6 +43,7 @@ use model::{FragmentIndex, InstanceId, NodeName, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::{ClosedHandle, InodeReply, LossRequest};
+pub use wire::data::room::MetadataRoom;
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
 use wire::data::{Credential, Reply, Request};
 use wire::node::NamespaceTarget;
@@ -89,7 +90,7 @@ pub enum ConnectError {
 }
 
 /// How full a namespace's instance is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes that fit.
     pub capacity: u64,
@@ -97,6 +98,8 @@ pub struct Usage {
     pub used: u64,
     /// Inodes of this namespace.
     pub inodes: u64,
+    /// Its metadata, where the home says so.
+    pub metadata: Option<MetadataRoom>,
 }
 
 /// Set in the ids that a client draws itself. The rest starts at random: a client that goes on with the session of

@@ -4,6 +4,7 @@
 use model::{FragmentIndex, Ino};
 use rustix::io::Errno;
 use wire::data::message::{Loss, LossRequest};
+use wire::data::room::MetadataRoom;
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::{Ask, Client, LostByDisk, Operations, Result, Survey, Usage, inode_of};
@@ -84,15 +85,23 @@ impl Operations for Client {
         self.send_held()?;
         let replies = self
             .ask_each(FragmentIndex::all(self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
-        let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
+        let mut sum = Usage::default();
         for reply in replies {
             let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
             sum = Usage {
                 capacity: sum.capacity + capacity,
                 used: sum.used + used,
                 inodes: sum.inodes + inodes,
+                ..sum
             };
         }
+        sum.metadata = match self.home(&MetadataRoom::question()) {
+            Ok(Reply::Bytes(bytes)) => MetadataRoom::from_bytes(&bytes),
+            // A home of before does not know that, and a stage is not told.
+            Err(Errno::STALE) => None,
+            Ok(_) => return Err(Errno::PROTO),
+            Err(error) => return Err(error),
+        };
         Ok(sum)
     }
 

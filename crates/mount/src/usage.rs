@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use client::{Client, Errno, Operations as _, Result, Usage};
+use fuse::abi::StatFsOut;
 
 /// How long the nodes may take. Living ones answer in less than a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -64,3 +65,45 @@ impl LastUsage {
 }
 
 const POISON: &str = "no thread panics while it holds the last usage";
+
+/// The unit of `statfs`.
+const BLOCK_BYTES: u32 = 4096;
+
+/// What `statfs` says.
+pub fn statfs_of(usage: &Usage) -> StatFsOut {
+    let unit = u64::from(BLOCK_BYTES);
+    let free = usage.capacity.saturating_sub(usage.used) / unit;
+    // It is beside the capacity: what can be written is not less for it.
+    let metadata = usage.metadata.map_or(0, |metadata| metadata.used / unit);
+    // A home of before says nothing: as many more as there are free blocks is a modest promise.
+    let more = usage.metadata.map_or(free, |metadata| metadata.files);
+    StatFsOut {
+        blocks: usage.capacity / unit,
+        bfree: free.saturating_sub(metadata),
+        bavail: free,
+        files: usage.inodes + more,
+        ffree: more,
+        bsize: BLOCK_BYTES,
+        namelen: 255,
+        frsize: BLOCK_BYTES,
+        ..StatFsOut::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use client::MetadataRoom;
+
+    use super::*;
+
+    #[test]
+    fn metadata_counts_as_used_and_leaves_what_can_be_written() {
+        let usage = Usage { capacity: 1 << 20, used: 1 << 18, inodes: 7, metadata: None };
+        let before = statfs_of(&usage);
+        assert_eq!((before.bfree, before.bavail, before.ffree), (192, 192, 192));
+        let metadata = Some(MetadataRoom { used: 1 << 19, files: 5 });
+        let told = statfs_of(&Usage { metadata, ..usage });
+        assert_eq!((told.blocks, told.bfree, told.bavail), (256, 64, 192));
+        assert_eq!((told.files, told.ffree), (12, 5));
+    }
+}

@@ -16,6 +16,7 @@ mod changing;
 mod destroyed;
 mod doubted;
 mod handed;
+pub mod metadata;
 mod mirrored;
 mod object;
 pub mod open_objects;
@@ -107,6 +108,11 @@ impl Objects {
             objects.count_all()?;
         }
         Ok(objects)
+    }
+
+    /// What they have room in.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
     }
 
     /// The commit verifier of their fragment.

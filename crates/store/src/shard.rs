@@ -2,8 +2,8 @@
 //!
 //! A request is checked against the tree in memory, written to the log, applied to the tree, and answered: in this
 //! order, under one lock, so that nothing is answered that a `kill -9` could take back. The size of a file that
-//! somebody writes is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it
-//! the shard's again.
+//! somebody writes is what the fragments have ([`tree::Inode::live`]); when the last writer closes, writers' reports
+//! make it the shard's again.
 
 mod access;
 mod acl;
@@ -22,6 +22,7 @@ mod names;
 mod paths;
 pub mod record;
 mod removed;
+mod room;
 pub mod second;
 pub mod sessions;
 mod settling;
@@ -57,7 +58,6 @@ use second::Second;
 use sessions::Outcome;
 pub use state::Expect;
 use state::State;
-use tree::Inode;
 use upkeep::Upkeep;
 
 /// Entries in one page of a directory, and bytes of names: a page must fit one message.
@@ -114,6 +114,7 @@ impl Shard {
     ) -> Result<Arc<Shard>, LogError> {
         let mut state = State::open(home.clone(), spec, expect)?;
         state.serve_as(peers.own(), objects.verifier());
+        state.room.count_in(objects.space().clone(), &state.tree);
         // The one object tells its size by itself.
         if spec.layout.fragments > 1 {
             state.serve_under(objects.verifier());
@@ -402,15 +403,6 @@ fn making(
 fn now() -> Time {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     Time { seconds: time.tv_sec, nanos: u32::try_from(time.tv_nsec).unwrap_or(0) }
-}
-
-impl Inode {
-    /// Set-user-id and set-group-id cleared as a write by an unprivileged user clears them: set-group-id only counts as
-    /// such together with group execution.
-    fn mode_without_privileges(&self) -> u32 {
-        let set_gid = if self.mode & 0o010 != 0 { 0o2000 } else { 0 };
-        self.mode & !(0o4000 | set_gid)
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub mod message;
 pub mod moved;
 pub mod outage;
 pub mod renewed;
+pub mod room;
 pub mod stream;
 pub mod types;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::{Attr, Errno, FileKind, Names as _, Result, SetAttr, Time};
-use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, StatFsOut, set_attr};
+use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, set_attr};
 use fuse::reply::Reply;
 use fuse::request::Request;
 use model::Ino;
@@ -12,9 +12,7 @@ use wire::data::message::XattrMode;
 
 use super::names::id_of;
 use super::{Kernel, REQUEST_BYTES_MAX};
-
-/// The unit of `statfs`.
-const BLOCK_BYTES: u32 = 4096;
+use crate::usage::statfs_of;
 
 impl Kernel {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
@@ -28,24 +26,10 @@ impl Kernel {
     }
 
     pub(super) fn statfs(&self, reply: Reply) {
-        let usage = match self.namespace.usage() {
-            Ok(usage) => usage,
-            Err(errno) => return reply.error(errno),
-        };
-        let unit = u64::from(BLOCK_BYTES);
-        let free = usage.capacity.saturating_sub(usage.used) / unit;
-        reply.statfs(&StatFsOut {
-            blocks: usage.capacity / unit,
-            bfree: free,
-            bavail: free,
-            // Inodes have no limit of their own: as many more as there are free blocks is a modest promise.
-            files: usage.inodes + free,
-            ffree: free,
-            bsize: BLOCK_BYTES,
-            namelen: 255,
-            frsize: BLOCK_BYTES,
-            ..StatFsOut::default()
-        });
+        match self.namespace.usage() {
+            Ok(usage) => reply.statfs(&statfs_of(&usage)),
+            Err(errno) => reply.error(errno),
+        }
     }
 }
 

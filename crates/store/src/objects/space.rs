@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use wire::node::FragmentSpec;
 
+use super::metadata::Metadata;
 use crate::extents::BLOCK_BYTES;
 
 /// The space of one fragment.
@@ -19,6 +20,7 @@ pub struct Space {
     /// Bytes that fit.
     capacity: u64,
     kept: Kept,
+    metadata: Metadata,
 }
 
 /// Who keeps a fragment to its capacity.
@@ -41,13 +43,14 @@ pub struct Unseen(());
 impl Space {
     /// Space for `capacity` bytes in a plain folder.
     pub fn counted(capacity: u64) -> Space {
-        Space { capacity, kept: Kept::ByUs { used: AtomicU64::new(0) } }
+        Space { capacity, kept: Kept::ByUs { used: AtomicU64::new(0) }, metadata: Metadata::beside(capacity) }
     }
 
     /// Space for `capacity` bytes in a file system of that size at `mountpoint`, which had `empty` bytes available when
     /// it was empty.
     pub fn volume(capacity: u64, mountpoint: PathBuf, empty: u64) -> Space {
-        Space { capacity, kept: Kept::ByTheKernel { mountpoint, empty } }
+        let metadata = Metadata::beside(capacity);
+        Space { capacity, kept: Kept::ByTheKernel { mountpoint, empty }, metadata }
     }
 
     /// The space of the fragment that `spec` describes; `volume` is that of its own file system, where it has one. If
@@ -59,6 +62,11 @@ impl Space {
     /// Bytes that fit.
     pub fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// The metadata that has its home beside.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// Bytes in use.

@@ -2,7 +2,8 @@
 
 use model::Ino;
 use rustix::io::Errno;
-use wire::data::message::XattrMode;
+use wire::data::message::{FEATURES, XattrMode};
+use wire::data::room::ROOM;
 use wire::data::{FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr, Time, XATTR_BYTES_MAX};
 
 use super::acl::{self, Acl};
@@ -83,6 +84,9 @@ impl Shard {
                 if name.starts_with(b"system.") && !acl::is_list(&name) =>
             {
                 Err(Errno::OPNOTSUPP)
+            }
+            Request::GetXattr { ino: FEATURES, name } if name == ROOM => {
+                Ok(Reply::Bytes(self.lock().room.tell().to_bytes()))
             }
             Request::GetXattr { ino, name } => {
                 let state = self.lock();
@@ -166,5 +170,14 @@ fn change(inode: &Inode, set: &SetAttr, time: Time) -> AttrChange {
         atime: set.atime,
         mtime: set.mtime,
         ctime: time,
+    }
+}
+
+impl Inode {
+    /// Set-user-id and set-group-id cleared as a write by an unprivileged user clears them: set-group-id only counts as
+    /// such together with group execution.
+    pub(super) fn mode_without_privileges(&self) -> u32 {
+        let set_gid = if self.mode & 0o010 != 0 { 0o2000 } else { 0 };
+        self.mode & !(0o4000 | set_gid)
     }
 }

@@ -4,7 +4,8 @@
 //! The shard is not told of open folders (each `ls` would cost two more requests), so it keeps the last ones for
 //! everybody.
 //!
-//! **Invariant:** never more than [`REMOVED_MAX`]; the same removals in the same order leave the same ones.
+//! **Invariant:** never more than [`REMOVED_MAX`], nor than those may weigh; the same removals in the same order leave
+//! the same ones.
 
 use std::collections::VecDeque;
 
@@ -18,10 +19,19 @@ pub const REMOVED_MAX: usize = 16_384;
 pub struct Removed(VecDeque<Ino>);
 
 impl Removed {
-    /// One more. Gives the one that is to be forgotten for it.
-    pub fn push(&mut self, ino: Ino) -> Option<Ino> {
+    /// One more.
+    pub fn push(&mut self, ino: Ino) {
         self.0.push_back(ino);
-        if self.0.len() > REMOVED_MAX { self.0.pop_front() } else { None }
+    }
+
+    /// Whether there are more than are kept.
+    pub fn are_too_many(&self) -> bool {
+        self.0.len() > REMOVED_MAX
+    }
+
+    /// The oldest, which is to be forgotten.
+    pub fn pop(&mut self) -> Option<Ino> {
+        self.0.pop_front()
     }
 
     /// All of them, the oldest first.

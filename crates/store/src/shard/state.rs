@@ -22,6 +22,7 @@ use super::log::{self, Log, LogError, restore};
 use super::losses::Losses;
 use super::now;
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
+use super::room::Room;
 use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
 use super::unconfirmed::Unconfirmed;
@@ -56,6 +57,8 @@ pub struct State {
     pub unsettled: Unsettled,
     /// What was lost, and may be.
     pub losses: Losses,
+    /// How much metadata there is and may be.
+    pub room: Room,
     /// The commit verifier of the fragment, as the log has it.
     verifier: Option<u64>,
 }
@@ -165,6 +168,7 @@ impl State {
 
     /// Logs, applies and remembers one change.
     pub fn commit(&mut self, caller: Caller<'_>, record: Record, outcome: Outcome) -> Result<(), Errno> {
+        self.room.admit(&self.tree, &record)?;
         let origin = Origin { session: caller.session, id: caller.id };
         match &record {
             Record::Make { ino, .. } | Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } => {
@@ -184,6 +188,7 @@ impl State {
             errno_of(&error)
         })?;
         self.tree.apply(&entry.record);
+        self.room.follow(&self.tree);
         keep_ends(&mut self.ends, &entry.record);
         self.followed.apply(&entry.record);
         self.unconfirmed.apply(&entry.record);

@@ -5,6 +5,7 @@ mod hanging;
 mod meant;
 mod upkeep;
 mod users;
+mod weighed;
 
 use model::SessionId;
 use proptest::prelude::*;
@@ -137,12 +138,8 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
             }
             Step::Xattr(d, n, value) => {
                 if let Some(ino) = find(home, folder(d), n) {
-                    home.ask(Request::SetXattr {
-                        ino,
-                        name: b"user.x".to_vec(),
-                        value,
-                        mode: XattrMode::Any,
-                    });
+                    let name = b"user.x".to_vec();
+                    home.ask(Request::SetXattr { ino, name, value, mode: XattrMode::Any });
                 }
             }
         }

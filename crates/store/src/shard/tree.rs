@@ -3,9 +3,11 @@
 //! **Invariant:** applying a record never fails and never looks at a clock: whoever makes a record has checked before
 //! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
 
+mod entries;
 mod folder;
 mod inode;
 mod kept;
+pub mod weight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -20,6 +22,7 @@ use super::removed::Removed;
 use super::{acl, epochs::Epochs};
 use folder::Folder;
 use kept::inode_from;
+use weight::Weight;
 
 /// A directory entry's name; shared by the two indexes of a directory.
 pub type Name = Arc<[u8]>;
@@ -94,18 +97,19 @@ impl Directory {
             .filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
     }
 
-    fn insert(&mut self, name: &[u8], ino: Ino) {
+    fn insert(&mut self, name: &[u8], ino: Ino) -> bool {
         let cookie = self.next_cookie.max(1);
-        self.insert_at(name, ino, cookie);
+        self.insert_at(name, ino, cookie)
     }
 
-    fn insert_at(&mut self, name: &[u8], ino: Ino, cookie: u64) {
+    /// Whether the name is new.
+    fn insert_at(&mut self, name: &[u8], ino: Ino, cookie: u64) -> bool {
         self.next_cookie = self.next_cookie.max(cookie + 1);
         let name: Name = Arc::from(name);
-        if let Some((_, old)) = self.entries.insert(name.clone(), (ino, cookie)) {
-            self.by_cookie.remove(&old);
-        }
+        let former = self.entries.insert(name.clone(), (ino, cookie));
+        former.iter().for_each(|(_, old)| drop(self.by_cookie.remove(old)));
         self.by_cookie.insert(cookie, name);
+        former.is_none()
     }
 
     fn remove(&mut self, name: &[u8]) -> Option<Ino> {
@@ -127,13 +131,14 @@ pub struct Tree {
     removed: Removed,
     next_ino: Ino,
     epochs: Epochs,
+    weight: Weight,
 }
 
 impl Tree {
     /// A tree with nothing but its root.
     pub fn new(root: InodeRecord) -> Tree {
         let mut tree = Tree::empty();
-        tree.inodes.insert(ROOT, Box::new(inode_from(root)));
+        tree.add(ROOT, inode_from(root));
         tree
     }
 
@@ -145,6 +150,7 @@ impl Tree {
             removed: Removed::default(),
             next_ino: ROOT + 1,
             epochs: Epochs::default(),
+            weight: Weight::default(),
         }
     }
 
@@ -191,8 +197,7 @@ impl Tree {
 
     /// The records that make this tree from an empty one.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
-        let is_removed = |inode: &Inode| inode.nlink == 0 && inode.kind != FileKind::Regular;
-        let inodes = self.inodes.iter().filter(move |(_, inode)| !is_removed(inode));
+        let inodes = self.inodes.iter().filter(|(_, inode)| !inode.is_removed());
         let inodes = inodes.map(|(&ino, inode)| (ino, inode.as_ref()));
         // In their order: the oldest is the next to be forgotten.
         let removed = self.removed.iter().filter_map(|ino| Some((ino, self.get(ino)?)));
@@ -223,7 +228,7 @@ impl Tree {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Inode { ino, inode } => {
-                self.inodes.insert(*ino, Box::new(inode_from(inode.clone())));
+                self.add(*ino, inode_from(inode.clone()));
                 if inode.nlink == 0 {
                     self.without_name(*ino, inode.kind.into());
                 }
@@ -246,15 +251,15 @@ impl Tree {
                 self.exchange((*parent, name), (*new_parent, new_name), *time);
             }
             Record::SetAttr { ino, change } => self.set_attr(*ino, change),
-            Record::SetXattr { ino, name, value, time } => self.change(*ino, |inode| {
+            Record::SetXattr { ino, name, value, time } => self.reweigh(*ino, |inode| {
                 inode.xattrs.get_or_insert_default().insert(name.clone(), value.clone());
                 inode.ctime = *time;
             }),
-            Record::RemoveXattr { ino, name, time } => self.change(*ino, |inode| {
+            Record::RemoveXattr { ino, name, time } => self.reweigh(*ino, |inode| {
                 inode.xattrs.iter_mut().for_each(|xattrs| drop(xattrs.remove(name)));
                 inode.ctime = *time;
             }),
-            Record::SetAcl { ino, mode, value, time } => self.change(*ino, |inode| {
+            Record::SetAcl { ino, mode, value, time } => self.reweigh(*ino, |inode| {
                 let xattrs = inode.xattrs.get_or_insert_default();
                 xattrs.remove(acl::ACCESS);
                 xattrs.extend(value.clone().map(|value| (acl::ACCESS.to_vec(), value)));
@@ -273,7 +278,7 @@ impl Tree {
             }
             Record::Destroyed { ino } => {
                 self.orphans.remove(ino);
-                self.inodes.remove(ino);
+                self.forget(*ino);
             }
             Record::Verified { .. } => self.doubt_sizes(),
             Record::Epochs { last } => self.epochs.given(*last),
@@ -294,7 +299,7 @@ impl Tree {
 
     fn set_attr(&mut self, ino: Ino, change: &AttrChange) {
         let epoch = change.size.map(|_| self.epochs.draw());
-        self.change(ino, |inode| {
+        self.reweigh(ino, |inode| {
             inode.set(change);
             inode.times += u64::from(change.mtime.is_some());
             inode.epoch = epoch.unwrap_or(inode.epoch);
@@ -317,7 +322,7 @@ impl Tree {
 
     fn make(&mut self, parent: Ino, name: &[u8], ino: Ino, record: &InodeRecord) {
         let time = record.ctime;
-        self.inodes.insert(ino, Box::new(inode_from(record.clone())));
+        self.add(ino, inode_from(record.clone()));
         self.next_ino = self.next_ino.max(ino + 1);
         self.enter(parent, name, ino, time);
         if record.kind == Kind::Directory {
@@ -365,53 +370,6 @@ impl Tree {
         self.change(to, |inode| inode.nlink += 1);
     }
 
-    /// An inode lost a name.
-    fn drop_name(&mut self, ino: Ino, time: Time) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.ctime = time;
-        inode.nlink = if inode.kind == FileKind::Directory { 0 } else { inode.nlink - 1 };
-        let (nlink, kind) = (inode.nlink, inode.kind);
-        if nlink == 0 {
-            self.without_name(ino, kind);
-        }
-    }
-
-    /// An inode has no name left: a file is an orphan while objects of it may exist, and all else is kept for a while.
-    fn without_name(&mut self, ino: Ino, kind: FileKind) {
-        if kind == FileKind::Regular {
-            self.orphans.insert(ino);
-        } else if let Some(oldest) = self.removed.push(ino) {
-            self.inodes.remove(&oldest);
-        }
-    }
-
-    fn enter(&mut self, parent: Ino, name: &[u8], ino: Ino, time: Time) {
-        if let Some(directory) = self.directory(parent) {
-            directory.insert(name, ino);
-        }
-        self.is_in(ino, parent);
-        self.touch(parent, time);
-    }
-
-    /// The entry of a snapshot.
-    fn put(&mut self, parent: Ino, name: &[u8], ino: Ino, cookie: u64) {
-        if let Some(directory) = self.directory(parent) {
-            directory.insert_at(name, ino, cookie);
-        }
-        self.is_in(ino, parent);
-    }
-
-    fn leave(&mut self, parent: Ino, name: &[u8], time: Time) -> Option<Ino> {
-        let ino = self.directory(parent)?.remove(name)?;
-        self.is_out_of(ino, parent);
-        self.touch(parent, time);
-        Some(ino)
-    }
-
-    fn touch(&mut self, ino: Ino, time: Time) {
-        self.change(ino, |inode| (inode.mtime, inode.ctime) = (time, time));
-    }
-
     fn change(&mut self, ino: Ino, change: impl FnOnce(&mut Inode)) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             change(inode);
@@ -420,12 +378,5 @@ impl Tree {
 
     fn is_directory(&self, ino: Ino) -> bool {
         self.inodes.get(&ino).is_some_and(|inode| inode.kind == FileKind::Directory)
-    }
-
-    fn directory(&mut self, ino: Ino) -> Option<&mut Directory> {
-        match &mut self.inodes.get_mut(&ino)?.body {
-            Body::Directory(directory) => Some(directory),
-            _ => None,
-        }
     }
 }

@@ -10,6 +10,7 @@ use crate::shard::locks::Locks;
 use crate::shard::log::Log;
 use crate::shard::losses::Losses;
 use crate::shard::record::{Entry, Origin, Record};
+use crate::shard::room::Room;
 use crate::shard::sessions::{Outcome, Sessions};
 use crate::shard::tree::Tree;
 use crate::shard::unconfirmed::Unconfirmed;
@@ -117,6 +118,7 @@ impl Replayed {
             unconfirmed,
             unsettled,
             losses,
+            room: Room::default(),
             verifier,
         }
     }

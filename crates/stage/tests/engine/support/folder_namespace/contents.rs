@@ -115,7 +115,7 @@ impl Operations for FolderNamespace {
     }
 
     fn usage(&self) -> Result<Usage> {
-        Ok(Usage { capacity: 3_000_000, used: 0, inodes: 0 })
+        Ok(Usage { capacity: 3_000_000, ..Usage::default() })
     }
 
     fn lost_writes(&self) -> Result<Vec<Loss>> {
