@@ -64,7 +64,8 @@ fn unlogged(receipt: &Receipt) -> Failure {
             "the logs of {hosts} do not tell of all files that these nodes have drained: {} is not complete",
             receipt.path.display()
         ),
-        advice: "`forebay drain stop` and then `start` on such a node has its log written anew; then repeat the command"
+        advice: "on such a node `forebay drain stop --from FOLDER`, and starting it again as before, has its log written \
+                 anew; then repeat the command"
             .into(),
     }
 }
