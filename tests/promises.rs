@@ -1,5 +1,5 @@
-//! docs/SEMANTICS.md names the tests that show each of its sentences, and docs/understand/compatibility.md those that
-//! show what a newer or older file does: they are there.
+//! docs/SEMANTICS.md and docs/run/security.md name the tests that show each of their sentences, and
+//! docs/understand/compatibility.md those that show what a newer or older file does: they are there.
 
 use std::fs;
 use std::path::Path;
@@ -36,24 +36,44 @@ fn assert_is_test(code: &str, name: &str) {
     assert!(is_test, "no test is named {name}");
 }
 
+/// Names of tests are sentences.
+fn is_sentence(name: &&str) -> bool {
+    name.matches('_').count() > 2
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// The numbers of a page's promises: `1. A buffer's files`.
+fn sentences(promises: &str) -> Vec<u32> {
+    promises.lines().filter_map(|line| line.split('.').next()?.parse().ok()).collect()
+}
+
+/// Those of a table's rows: `| 1 | `.
+fn rows(table: &str) -> Vec<u32> {
+    table.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok()).collect()
+}
+
 #[test]
-fn every_test_that_the_page_on_compatibility_names_exists() {
-    let (code, text) = code_and("docs/understand/compatibility.md");
-    let is_sentence = |name: &&str| {
-        name.matches('_').count() > 2 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-    };
-    assert!(quoted(&text).filter(is_sentence).count() > 10);
-    quoted(&text).filter(is_sentence).for_each(|name| assert_is_test(&code, name));
+fn every_test_that_the_pages_on_compatibility_and_security_name_exists() {
+    for page in ["docs/understand/compatibility.md", "docs/run/security.md"] {
+        let (code, text) = code_and(page);
+        assert!(quoted(&text).filter(is_sentence).count() > 10, "{page}");
+        quoted(&text).filter(is_sentence).for_each(|name| assert_is_test(&code, name));
+    }
+}
+
+#[test]
+fn every_promise_of_security_has_its_row() {
+    let (_, text) = code_and("docs/run/security.md");
+    let (promises, table) = text.split_once("| promise | tests |").expect("there is a table");
+    let (table, _) =
+        table.split_once("| promise | tests |").expect("and one of buffers over the nodes of a job");
+    assert_eq!(sentences(promises), rows(table));
 }
 
 #[test]
 fn every_sentence_has_its_row_and_every_test_that_is_named_exists() {
     let (code, text) = code_and("docs/SEMANTICS.md");
     let (promises, table) = text.split_once("## Which tests show it").expect("there is a table");
-    let number = |line: &str| line.split('.').next().and_then(|word| word.parse::<u32>().ok());
-    let sentences: Vec<u32> = promises.lines().filter_map(number).collect();
-    let row = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse::<u32>().ok();
-    let rows: Vec<u32> = table.lines().filter_map(row).collect();
-    assert_eq!(sentences, rows);
+    assert_eq!(sentences(promises), rows(table));
     quoted(table).for_each(|name| assert_is_test(&code, name));
 }
