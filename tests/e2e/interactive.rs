@@ -1,6 +1,7 @@
 //! `forebay mount` and `forebay umount`.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -168,5 +169,19 @@ fn a_second_mount_that_is_refused_is_a_wrong_command_line_and_leaves_nothing_in_
     let shown = cluster.forebay(&["status"]).expect_success().stdout;
     assert!(!shown.contains("failed"), "{shown}");
     assert!(shown.contains("metadata: one copy, as the buffer is on one node"), "{shown}");
+    cluster.forebay(&["umount", &text]).expect_success();
+}
+
+#[test]
+fn a_state_folder_that_others_may_enter_shows_them_nothing() {
+    let cluster = Cluster::new();
+    fs::create_dir(&cluster.state).expect("the folder is ours");
+    fs::set_permissions(&cluster.state, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let (_, text) = mount_point(&cluster);
+    cluster.forebay(&["mount", &text, "--capacity", "64MiB"]).expect_success();
+    let entries = fs::read_dir(&cluster.state).expect("it is ours").flatten();
+    let open = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.mode() & 0o077 != 0));
+    let open: Vec<PathBuf> = open.map(|entry| entry.path()).collect();
+    assert_eq!(open, [] as [PathBuf; 0], "the database has the buffer's keys");
     cluster.forebay(&["umount", &text]).expect_success();
 }

@@ -1,6 +1,7 @@
 //! The control process: its lock, its listeners, its start and its end; for one machine or for a cluster.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +91,7 @@ pub async fn run(
 ) -> Result<(), ControlError> {
     // Checked before anything is started.
     check_state_folder(&folder).map_err(BindError::from)?;
+    keep_to_ourselves(&folder)?;
     let _lock = take_over(&folder, &folder.join("control.sock")).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;
@@ -205,10 +207,22 @@ pub(crate) async fn resume<S: Site>(app: Arc<App<S>>) {
     }
 }
 
-/// Every local user may reach the socket in the folder, and nothing else in it: the database has the buffers' keys.
-fn open_folder(folder: &Path) -> Result<(), ControlError> {
-    use std::os::unix::fs::PermissionsExt;
+/// What is made from now on is for nobody else, wherever its folder lies, nor is the database of before: it has the
+/// buffers' keys.
+fn keep_to_ourselves(folder: &Path) -> Result<(), ControlError> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    for path in ["control.db", "control.db-journal"].map(|name| folder.join(name)) {
+        match std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)) {
+            Err(source) if !disk::is_absent(&source) => return Err(ControlError::Folder { path, source }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Every local user may reach the socket in the folder, and nothing else in it.
+fn open_folder(folder: &Path) -> Result<(), ControlError> {
+    keep_to_ourselves(folder)?;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o711))
         .map_err(|source| ControlError::Folder { path: folder.into(), source })
 }

@@ -34,10 +34,21 @@ pub enum StateError {
         /// Whose process this is.
         own: u32,
     },
+    /// Somebody else may have put there what would be trusted: specifications, logs, links.
+    #[error(
+        "anybody may write in {} (mode {mode:o}): give --dir, or state_dir, a folder where nobody else can make files",
+        path.display()
+    )]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
 }
 
 /// The state folder: `dir`, else `$XDG_STATE_HOME/forebay`, else `~/.local/state/forebay`. Made if missing, with mode
-/// 0700. It must belong to the user whose process this is. The path that comes back is absolute and has no symbolic
+/// 0700. It must belong to the user whose process this is, and not be one where anybody may write. The path that comes back is absolute and has no symbolic
 /// links, so that it compares with the kernel's mount table.
 ///
 /// # Errors
@@ -53,8 +64,13 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
     // Where its file system has failed the folder can neither be made nor looked at: that it is there says nothing.
     made.map_err(|error| io(std::fs::metadata(&path).err().unwrap_or(error)))?;
     let found = path.canonicalize().map_err(io)?;
-    let (uid, own) = (found.metadata().map_err(io)?.uid(), rustix::process::geteuid().as_raw());
-    if uid == own { Ok(found) } else { Err(StateError::Foreign { path: found, uid, own }) }
+    let (is, own) = (found.metadata().map_err(io)?, rustix::process::geteuid().as_raw());
+    let (uid, mode) = (is.uid(), is.mode() & 0o7777);
+    match (uid == own, mode & 0o002 == 0) {
+        (true, true) => Ok(found),
+        (true, false) => Err(StateError::Open { path: found, mode }),
+        (false, _) => Err(StateError::Foreign { path: found, uid, own }),
+    }
 }
 
 /// The same, where it is there and this user's: nothing is made.
@@ -111,6 +127,14 @@ mod tests {
         let path = folder(Some(dir.path().join("link/a/b"))).unwrap();
         assert_eq!(path, real.join("a/b"));
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_where_anybody_may_write_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        set_permissions(parent.path(), Permissions::from_mode(0o1777)).unwrap();
+        let refused = folder(Some(parent.path().into())).unwrap_err();
+        assert!(refused.to_string().contains("(mode 1777)"), "{refused}");
     }
 
     #[test]

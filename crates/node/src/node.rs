@@ -69,10 +69,8 @@ impl Node {
     /// See [`NodeError`].
     pub(crate) fn open(folder: &NodeFolder, config: &Config) -> Result<Node, NodeError> {
         let cluster = config.cluster.as_ref();
-        if cluster.is_some() {
-            // What a node makes is for nobody but itself and its processes, unless it says otherwise.
-            rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        }
+        // What a node makes is for nobody but itself and its processes, unless it says otherwise.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let shares = Shares::new(cluster.and_then(|cluster| cluster.stage_bandwidth));
         // Storage first: mounts that are made anew need it.
         let storage = open_storage(folder, config, &shares)?;
