@@ -77,13 +77,15 @@ pub(crate) async fn set_waiting<S: Site>(app: &App<S>, found: &[Transfer]) -> Re
 pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
     // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so
     // that who was stopped only for another's sake still waits.
-    let _held = app.on_demand.hold().await;
+    let held = app.on_demand.hold().await;
     let running = stop(app, found);
     let numbers = found.iter().map(|transfer| transfer.number);
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
     delete(app, &waiting).await?;
     ended(app, &running).await;
     delete(app, &running).await?;
+    // Nobody starts them any more, and their nodes may answer late: others' need not wait for that.
+    drop(held);
     for transfer in found.iter().filter(|transfer| transfer.has_failed()) {
         forget_at_node(app, transfer).await?;
     }
