@@ -11,8 +11,8 @@ use rustix::fs::{Mode, OFlags, openat};
 /// NFS; SMB 1; SMB 2 and 3: as in statfs(2).
 const OF_SERVERS: [FsType; 3] = [FsType(0x6969), FsType(0xff53_4d42), FsType(0xfe53_4d42)];
 
-/// tmpfs; ramfs.
-const IN_MEMORY: [FsType; 2] = [FsType(0x0102_1994), FsType(0x8584_58f6)];
+/// tmpfs; ramfs; overlayfs, which does not say what it is over.
+const IN_MEMORY: [FsType; 3] = [FsType(0x0102_1994), FsType(0x8584_58f6), FsType(0x794c_7630)];
 
 /// What is known of a file's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

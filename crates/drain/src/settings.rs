@@ -237,9 +237,19 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A name that is one component of a path.
+/// A name that is one component of a path, and not a hidden one: those are of who writes a file just now.
 fn plain(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = name.chars().map(kept).collect();
-    if name.starts_with('.') { format!("_{name}") } else { name }
+    if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_empty_or_hidden_is_one_that_is_seen() {
+        assert_eq!(["", ".x", "a/b", "n1"].map(plain), ["_", "_.x", "a_b", "n1"]);
+    }
 }
