@@ -36,7 +36,7 @@ pub enum StateError {
     },
     /// Somebody else may have put there what would be trusted: specifications, logs, links.
     #[error(
-        "anybody may write in {} (mode {mode:o}): give --dir, or state_dir, a folder where nobody else can make files",
+        "anybody may write in {} (mode {mode:o}): give --dir, or state_dir, one where nobody else can make files",
         path.display()
     )]
     Open {
@@ -48,8 +48,8 @@ pub enum StateError {
 }
 
 /// The state folder: `dir`, else `$XDG_STATE_HOME/forebay`, else `~/.local/state/forebay`. Made if missing, with mode
-/// 0700. It must belong to the user whose process this is, and not be one where anybody may write. The path that comes back is absolute and has no symbolic
-/// links, so that it compares with the kernel's mount table.
+/// 0700. It must belong to the user whose process this is, and not be one where anybody may write. The path that comes
+/// back is absolute and has no symbolic links, so that it compares with the kernel's mount table.
 ///
 /// # Errors
 /// See [`StateError`].

@@ -64,9 +64,10 @@ fn unlogged(receipt: &Receipt) -> Failure {
             "the logs of {hosts} do not tell of all files that these nodes have drained: {} is not complete",
             receipt.path.display()
         ),
-        advice: "on such a node `forebay drain stop --from FOLDER`, and starting it again as before, has its log written \
-                 anew; then repeat the command"
-            .into(),
+        advice:
+            "on such a node `forebay drain stop --from FOLDER`, and starting it again as before, has its log \
+                 written anew; then repeat the command"
+                .into(),
     }
 }
 
