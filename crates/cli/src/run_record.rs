@@ -176,7 +176,7 @@ impl Records {
     /// The folder cannot be made.
     pub fn open(state_folder: &Path) -> Result<Records, Failure> {
         let folder = state_folder.join("run");
-        std::fs::create_dir_all(&folder).map_err(|e| Failure::local("make", &folder, &e))?;
+        disk::state::make_inside(&folder).map_err(|e| Failure::local("make", &folder, &e))?;
         let room = Room::of(&folder);
         room.take();
         Ok(Records { folder, room })

@@ -228,7 +228,7 @@ impl Service {
         })?;
         let log = self.log();
         let folder = log.parent().unwrap_or(&self.folder);
-        std::fs::create_dir_all(folder).map_err(|e| Failure::local("make", folder, &e))?;
+        disk::state::make_inside(folder).map_err(|e| Failure::local("make", folder, &e))?;
         // Says in the log who starts it, and here that the disk is full where the service could not say so itself.
         let line = format!("forebay (process {}) starts forebay-control\n", std::process::id());
         let appended = File::options().append(true).create(true).mode(0o600).open(&log);

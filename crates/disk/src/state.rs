@@ -73,7 +73,15 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
     }
 }
 
-/// The same, where it is there and this user's: nothing is made.
+/// Makes a folder in it, for nobody else: the state folder itself may be open to others.
+///
+/// # Errors
+/// The file system's.
+pub fn make_inside(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// The same as [`folder`], where it is there and this user's: nothing is made.
 pub fn existing(dir: Option<PathBuf>) -> Option<PathBuf> {
     let path = dir.or_else(|| default(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")))?;
     let found = path.canonicalize().ok()?;
