@@ -55,6 +55,16 @@ fn all_mistakes_of_a_script_are_said_at_once_and_nothing_is_made() {
 }
 
 #[test]
+fn a_pipe_is_named_and_not_waited_for() {
+    let cluster = Cluster::new();
+    let pipe = cluster.work.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let stage = "#DW stage_in type=file source=%d/pipe destination=$DW_JOB_STRIPED/a";
+    let checked = cluster.forebay(&["check", &cluster.script(&format!("#!/bin/sh\n{JOBDW}\n{stage}\n"))]);
+    says_a_line_each(&checked, &["pipe is neither a file nor a directory"]);
+}
+
+#[test]
 fn a_script_that_would_run_is_told_so_and_files_that_are_not_there_have_their_own_status() {
     let cluster = Cluster::new();
     let good =

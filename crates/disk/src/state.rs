@@ -63,13 +63,17 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
     // Where its file system has failed the folder can neither be made nor looked at: that it is there says nothing.
     made.map_err(|error| io(std::fs::metadata(&path).err().unwrap_or(error)))?;
-    let found = path.canonicalize().map_err(io)?;
-    let (is, own) = (found.metadata().map_err(io)?, rustix::process::geteuid().as_raw());
-    let (uid, mode) = (is.uid(), is.mode() & 0o7777);
+    ours(path.canonicalize().map_err(io)?)
+}
+
+/// What nobody else can have put anything into.
+fn ours(path: PathBuf) -> Result<PathBuf, StateError> {
+    let found = path.metadata().map_err(|source| StateError::Io { path: path.clone(), source })?;
+    let (uid, mode, own) = (found.uid(), found.mode() & 0o7777, rustix::process::geteuid().as_raw());
     match (uid == own, mode & 0o002 == 0) {
-        (true, true) => Ok(found),
-        (true, false) => Err(StateError::Open { path: found, mode }),
-        (false, _) => Err(StateError::Foreign { path: found, uid, own }),
+        (true, true) => Ok(path),
+        (true, false) => Err(StateError::Open { path, mode }),
+        (false, _) => Err(StateError::Foreign { path, uid, own }),
     }
 }
 
@@ -84,9 +88,7 @@ pub fn make_inside(folder: &Path) -> io::Result<()> {
 /// The same as [`folder`], where it is there and this user's: nothing is made.
 pub fn existing(dir: Option<PathBuf>) -> Option<PathBuf> {
     let path = dir.or_else(|| default(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")))?;
-    let found = path.canonicalize().ok()?;
-    let is_ours = found.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
-    is_ours.then_some(found)
+    ours(path.canonicalize().ok()?).ok()
 }
 
 /// Keeps everybody else out of a state folder that may have been there before, as where flash is mounted: images, logs
@@ -143,6 +145,7 @@ mod tests {
         set_permissions(parent.path(), Permissions::from_mode(0o1777)).unwrap();
         let refused = folder(Some(parent.path().into())).unwrap_err();
         assert!(refused.to_string().contains("(mode 1777)"), "{refused}");
+        assert_eq!(existing(Some(parent.path().into())), None);
     }
 
     #[test]

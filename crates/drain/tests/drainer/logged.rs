@@ -1,22 +1,30 @@
 //! The log that receipts are made of: where it does not have what was drained, nobody is told that all is well.
 
 use std::fs;
+use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches};
 use drain::rendezvous::Rendezvous;
 use drain::settings::Settings;
+use tempfile::TempDir;
 
 use super::node::Node;
 use super::read;
 
-#[test]
-fn a_log_that_was_moved_away_is_written_anew() {
-    let root = tempfile::tempdir().unwrap();
-    let mut node = Node::new(&root, "n1", &[]);
+/// A node that has drained the file `a`, and its log.
+fn with_a(root: &TempDir) -> (Node, PathBuf) {
+    let mut node = Node::new(root, "n1", &[]);
     node.start();
     fs::write(node.from.join("a"), "a").unwrap();
     assert_eq!(node.settle().failed, []);
     let log = node.to.join(".forebay-drain/s/n1.jsonl");
+    (node, log)
+}
+
+#[test]
+fn a_log_that_was_moved_away_is_written_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, log) = with_a(&root);
     let has_a = || read(&log).contains("\"path\":\"a\"");
     for is_another_there in [false, true] {
         fs::rename(&log, root.path().join("moved")).unwrap();
@@ -34,11 +42,7 @@ fn a_log_that_was_moved_away_is_written_anew() {
 #[test]
 fn a_log_that_cannot_be_written_is_named_by_who_waits() {
     let root = tempfile::tempdir().unwrap();
-    let mut node = Node::new(&root, "n1", &[]);
-    node.start();
-    fs::write(node.from.join("a"), "a").unwrap();
-    assert_eq!(node.settle().failed, []);
-    let log = node.to.join(".forebay-drain/s/n1.jsonl");
+    let (node, log) = with_a(&root);
     fs::remove_file(&log).unwrap();
     fs::create_dir(&log).unwrap();
     let failed = node.settle().failed;

@@ -57,18 +57,30 @@ fn wrong(text: String) -> Mistake {
 
 /// What is to be staged in.
 fn source(path: &Path, kind: StageKind) -> Option<Mistake> {
-    let look = || -> io::Result<bool> {
+    // What is neither is not opened: a pipe would wait for who writes to it.
+    let look = || -> io::Result<Option<bool>> {
         let found = path.metadata()?;
-        let opened = if found.is_dir() { fs::read_dir(path).map(drop) } else { File::open(path).map(drop) };
-        opened?;
-        Ok(found.is_dir())
+        match (found.is_dir(), found.is_file()) {
+            (true, _) => fs::read_dir(path).map(|_| Some(true)),
+            (_, true) => File::open(path).map(|_| Some(false)),
+            _ => Ok(None),
+        }
     };
-    match (look(), kind) {
-        (Err(error), _) => Some(unreadable(path, &error)),
-        (Ok(false), StageKind::Directory) => {
+    let is_folder = match look() {
+        Err(error) => return Some(unreadable(path, &error)),
+        Ok(None) => {
+            let shown = path.display();
+            return Some(wrong(format!(
+                "source {shown} is neither a file nor a directory; name what can be copied"
+            )));
+        }
+        Ok(Some(is_folder)) => is_folder,
+    };
+    match (is_folder, kind) {
+        (false, StageKind::Directory) => {
             Some(wrong(format!("source {} is no directory; write type=file", path.display())))
         }
-        (Ok(true), StageKind::File | StageKind::List) => {
+        (true, StageKind::File | StageKind::List) => {
             Some(wrong(format!("source {} is a directory; write type=directory", path.display())))
         }
         _ => None,
