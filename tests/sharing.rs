@@ -15,6 +15,9 @@ use crate::runner;
 /// Two of them store.
 const NODES: usize = 4;
 
+/// Control asks nodes each second, and believes one that was killed a moment after its clients do.
+const ONLINE_WITHIN: Duration = Duration::from_secs(30);
+
 /// Space is given back in the background.
 const EMPTY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -88,8 +91,24 @@ impl Site {
         self.folder().join("state").join(host)
     }
 
-    /// A persistent buffer of ada's that all users share.
+    /// How many nodes control believes.
+    pub fn online(&self) -> usize {
+        let status = self.on("head", &[&self.program("forebay"), "status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().filter(|node| node["online"] == true).count()
+    }
+
+    /// A persistent buffer of ada's that all users share, on both nodes that store.
+    #[track_caller]
     pub fn shared_buffer(&self) -> String {
+        let all = wait_until(ONLINE_WITHIN, || self.online() == NODES);
+        assert!(all, "only {} of {NODES} nodes are online", self.online());
+        self.shared_buffer_on_who_is_there()
+    }
+
+    /// The same, on what control believes at this moment.
+    pub fn shared_buffer_on_who_is_there(&self) -> String {
         let (name, id) = (self.name("proj"), ADA.id.to_string());
         let options =
             ["-c", "CLI", "-u", id.as_str(), "-C", "wlm_pool:67108864", "-a", "striped(shared=yes)"];

@@ -79,7 +79,7 @@ pub fn api_port(site: &Site) {
         let is_found_out =
             || nodes_of(site).contains("a process of user 2002 listens there in the place of n2");
         assert!(wait_until(Duration::from_secs(10), is_found_out), "{}", nodes_of(site));
-        let buffer = site.shared_buffer();
+        let buffer = site.shared_buffer_on_who_is_there();
         site.destroy(&buffer);
         let said = impostor.join().expect("it ends by itself");
         assert_eq!(said.stdout, "seen asked []\n", "{}", said.stderr);

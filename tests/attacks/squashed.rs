@@ -86,8 +86,7 @@ fn configure(site: &Site, is_on: bool) {
     let on = text.replacen("\"16MiB\" }", "\"16MiB\", root_squash = true }", 1);
     fs::write(&path, if is_on { &on } else { &text }).expect("the folder is ours");
     site.control().kill();
-    let online = || site.dwstat("nodes").matches("online").count() >= 4;
-    assert!(wait_until(SOON, online), "control does not come back");
+    assert!(wait_until(SOON, || site.online() == 4), "control does not come back");
 }
 
 /// Runs a shell command on n3 as root, in the folder `$B`; `holder` is a process that has `key` open.

@@ -36,13 +36,6 @@ fn replace(site: &Site) {
     site.on("head", &["bash", "-c", &script]).expect_success();
 }
 
-fn online(site: &Site) -> usize {
-    let status = site.on("head", &[&site.program("forebay"), "status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
-    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
-    nodes.iter().filter(|node| node["online"] == true).count()
-}
-
 /// The services of all hosts.
 fn services(site: &Site) -> Vec<Process> {
     ["n1", "n2", "n3", "n4"].iter().map(|host| site.node(host)).chain([site.control()]).collect()
@@ -63,14 +56,14 @@ fn staging<'a>(site: &'a Site, buffer: &str) -> Session<'a> {
 fn rotate(site: &Site, staging: &Session<'_>, late: &mut Session<'_>) {
     replace(site);
     ["n1", "n2", "n3"].iter().for_each(|host| restart(site, host));
-    assert!(wait_until(SOON, || online(site) == 1), "{} are believed", online(site));
+    assert!(wait_until(SOON, || site.online() == 1), "{} are believed", site.online());
     let refused = late.try_mount();
     assert!(!refused.status.success(), "{}", refused.stdout);
     std::thread::scope(|scope| {
         let staged = scope.spawn(|| staging.data_in());
         std::thread::sleep(Duration::from_secs(2));
         ["n4", "head"].iter().for_each(|host| restart(site, host));
-        assert!(wait_until(SOON, || online(site) == 4), "{} are believed", online(site));
+        assert!(wait_until(SOON, || site.online() == 4), "{} are believed", site.online());
         if !staged.join().expect("it ends").status.success() {
             staging.data_in().expect_success();
         }
