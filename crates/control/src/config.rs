@@ -3,15 +3,15 @@
 
 mod allocation;
 mod check;
-mod hostlist;
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::config::ConfigError;
 use model::phase::Redundancy;
-use model::size;
+use model::{NodeName, hostlist, size};
 use serde::Deserialize;
 use wire::data::hello::Key;
 
@@ -148,7 +148,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
     let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let pools = pools(&file.pools).map_err(|reason| wrong("pools", reason))?;
-    let nodes = hostlist::names(&file.nodes).map_err(|reason| wrong("nodes", reason))?;
+    let nodes = nodes(&file.nodes).map_err(|reason| wrong("nodes", reason))?;
     let admins = daemon::config::uids_of(&file.admin_users).map_err(|reason| wrong("admin_users", reason))?;
     let folder = disk::state::folder(Some(file.state_dir.clone()))?;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -182,6 +182,11 @@ fn wlm_uids(users: &[String]) -> Vec<u32> {
             .ok()
     };
     users.iter().filter_map(uid).collect()
+}
+
+fn nodes(lists: &[String]) -> Result<BTreeSet<NodeName>, String> {
+    let names = lists.iter().map(|list| hostlist::names(list)).collect::<Result<Vec<_>, _>>();
+    Ok(names.map_err(|error| error.to_string())?.into_iter().flatten().collect())
 }
 
 fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {

@@ -8,6 +8,7 @@ pub mod crowd;
 pub mod directive;
 pub mod file_pattern;
 mod fragment_index;
+pub mod hostlist;
 mod ino;
 pub mod kernel;
 mod names;

@@ -8,7 +8,7 @@ use api::munge::Munge;
 use daemon::check::Findings;
 use daemon::error::chain;
 
-use super::{File, hostlist, pools};
+use super::{File, nodes, pools};
 
 /// Looks at the configuration `path`, and at what it names on this machine.
 pub fn check(path: &Path) -> Findings {
@@ -18,7 +18,7 @@ pub fn check(path: &Path) -> Findings {
     };
     let mut found = Findings::default();
     found.value("pools", pools(&file.pools));
-    found.value("nodes", hostlist::names(&file.nodes));
+    found.value("nodes", nodes(&file.nodes));
     for user in &file.admin_users {
         found.value("admin_users", daemon::config::uid_of(user));
     }

@@ -4,9 +4,8 @@
 //! could not write.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use model::NodeName;
+use model::{NodeName, hostlist};
 
 use super::answer::Answer;
 use super::squeue;
@@ -28,21 +27,13 @@ fn of_job(script: &Path, job: u32) -> Option<PathBuf> {
 
 /// The nodes of a job that is about to start.
 pub(super) fn hosts(job: &str) -> Result<Vec<NodeName>, Answer> {
-    let nodes = squeue::ask(job, &[NODES]).and_then(|row| expanded(&row[0]));
+    let nodes = squeue::ask(job, &[NODES]).and_then(|row| hostlist::names(&row[0]).ok());
     nodes.filter(|nodes| !nodes.is_empty()).ok_or_else(|| {
         Answer::failed(format!(
-            "Slurm gave no list of the nodes of job {job}, and `squeue --jobs={job}` does not tell them; squeue and \
-             scontrol must be in slurmctld's PATH"
+            "Slurm gave no list of the nodes of job {job}, and `squeue --jobs={job}` does not tell them; squeue must be \
+             in slurmctld's PATH"
         ))
     })
-}
-
-/// `n[1-3]` as three names.
-fn expanded(nodes: &str) -> Option<Vec<NodeName>> {
-    let mut command = Command::new("scontrol");
-    command.args(["show", "hostnames", nodes]).stdin(Stdio::null()).stderr(Stdio::null());
-    let answer = command.output().ok().filter(|answer| answer.status.success())?;
-    Some(String::from_utf8_lossy(&answer.stdout).lines().map(NodeName::unchecked).collect())
 }
 
 #[cfg(test)]

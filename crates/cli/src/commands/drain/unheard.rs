@@ -1,11 +1,11 @@
 //! Nodes of the Slurm job that this command runs in of which no drainer has said anything.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 
 use drain::namesake::node_of;
 use drain::settings;
 use drain::status::Answer;
+use model::{NodeName, hostlist};
 
 use crate::arguments::DrainOf;
 
@@ -24,14 +24,15 @@ pub(super) fn warning(of: &DrainOf, answers: &[Answer]) -> Option<String> {
         return None;
     }
     let list = variable("SLURM_JOB_NODELIST").unwrap_or_default();
-    let names = expanded(&list);
+    let names = hostlist::names(&list).unwrap_or_default();
     // Drainers may have been given other names.
     let known = names.iter().filter(|name| heard.contains(name.as_str())).count();
     let of_job = if known > 0 { known } else { heard.len() };
     if of_job >= nodes {
         return None;
     }
-    let missing: Vec<&str> = names.iter().map(String::as_str).filter(|name| !heard.contains(name)).collect();
+    let missing: Vec<&str> =
+        names.iter().map(NodeName::as_str).filter(|name| !heard.contains(name)).collect();
     let missing = if missing.is_empty() {
         format!("the others of {list}")
     } else {
@@ -42,13 +43,4 @@ pub(super) fn warning(of: &DrainOf, answers: &[Answer]) -> Option<String> {
          {missing}; if they have files to drain, run `srun --ntasks-per-node=1 forebay drain start`, then repeat \
          the command"
     ))
-}
-
-/// `n[1-3]` as three names; none where Slurm's commands are not at hand.
-fn expanded(nodes: &str) -> Vec<String> {
-    let mut command = Command::new("scontrol");
-    command.args(["show", "hostnames", nodes]).stdin(Stdio::null()).stderr(Stdio::null());
-    let answer = command.output().ok().filter(|answer| answer.status.success());
-    let text = answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
 }

@@ -1,9 +1,8 @@
 //! Which hosts a buffer is to be over, and where they reach each other.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
-use std::process::Command;
 
-use model::NodeName;
+use model::{NodeName, hostlist};
 use wire::control::AllocatedHost;
 
 use crate::arguments::With;
@@ -26,7 +25,7 @@ impl Hosts {
         if !arguments.on_allocation {
             return Ok(None);
         }
-        let names = expanded(&env::allocation().ok_or_else(no_allocation)?)?;
+        let names = named(&env::allocation().ok_or_else(no_allocation)?)?;
         let own = NodeName::unchecked(env::slurm_node().unwrap_or_else(identity::host));
         if !names.contains(&own) {
             let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
@@ -70,16 +69,10 @@ fn no_allocation() -> Failure {
     )
 }
 
-/// `n[1-3]` as Slurm reads it.
-fn expanded(list: &str) -> Result<Vec<NodeName>, Failure> {
-    let advice = "check that Slurm's commands are in PATH";
-    let output = Command::new("scontrol").args(["show", "hostnames", list]).output();
-    let output = output.map_err(|error| Failure::unavailable(format!("start scontrol: {error}"), advice))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Failure::unavailable(format!("scontrol show hostnames {list}: {said}"), advice));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(NodeName::unchecked).collect())
+fn named(list: &str) -> Result<Vec<NodeName>, Failure> {
+    hostlist::names(list).map_err(|error| {
+        Failure::usage(format!("SLURM_JOB_NODELIST: {error}"), "call the command inside `salloc` or `sbatch`")
+    })
 }
 
 fn address(name: &NodeName) -> Result<IpAddr, Failure> {
