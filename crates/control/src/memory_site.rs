@@ -8,6 +8,7 @@ mod taken;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use daemon::error::{site, user};
 use model::{InstanceId, NodeName, Token};
@@ -28,17 +29,25 @@ use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// The machine.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct MemorySite {
     world: Arc<Mutex<World>>,
     /// Told when the call at which control is to die has come.
     pub died: Arc<Notify>,
 }
 
+impl Default for MemorySite {
+    fn default() -> MemorySite {
+        let world = World { available_bytes: 100 << 30, local_bytes: 8 << 30, ..World::default() };
+        MemorySite { world: Arc::new(Mutex::new(world)), died: Arc::default() }
+    }
+}
+
 /// The key of fragments that are there and are not of this control's instances.
 pub(crate) const ANOTHERS: &str = "another's";
 
 /// What is there, and what is to go wrong.
+#[derive(Default)]
 pub(crate) struct World {
     /// The disk.
     pub available_bytes: u64,
@@ -72,6 +81,8 @@ pub(crate) struct World {
     pub failing: BTreeSet<String>,
     /// Sources whose stage stays active.
     pub hanging: BTreeSet<String>,
+    /// Stages that their node stops when they are not here any more.
+    pub unstoppable: BTreeSet<String>,
     /// Every call, in order.
     pub calls: Vec<String>,
     /// Whether nodes were asked to stop.
@@ -79,33 +90,6 @@ pub(crate) struct World {
     /// Which step of a call (two each: before and after its effect) control does not survive.
     pub die_at: Option<usize>,
     steps: usize,
-}
-
-impl Default for World {
-    fn default() -> World {
-        World {
-            available_bytes: 100 << 30,
-            cluster: None,
-            views: Vec::new(),
-            silent: BTreeSet::new(),
-            images: false,
-            fragments: BTreeMap::new(),
-            mounts: BTreeMap::new(),
-            stages: BTreeMap::new(),
-            locals: BTreeMap::new(),
-            local_bytes: 8 << 30,
-            interruptions: 0,
-            refused: BTreeSet::new(),
-            healths: BTreeMap::new(),
-            starting: 0,
-            failing: BTreeSet::new(),
-            hanging: BTreeSet::new(),
-            calls: Vec::new(),
-            stopped: false,
-            die_at: None,
-            steps: 0,
-        }
-    }
 }
 
 impl World {
@@ -383,6 +367,9 @@ impl NodeApi for MemorySite {
             world.stages.remove(id);
             Ok(())
         };
+        while self.world().unstoppable.contains(id) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         self.call_node(node, format!("delete_stage {id}"), effect).await
     }
 

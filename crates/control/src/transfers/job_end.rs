@@ -119,11 +119,17 @@ fn judge(job: &Token, is_of_job: bool, failed: &[Transfer]) -> Result<(), ApiErr
 
 /// Stops what runs, and leaves all as failed: it is still owed.
 async fn stop_outs<S: Site>(app: &App<S>, job: &Token) -> Result<(), ApiError> {
-    // Nothing is started meanwhile.
-    let _held = app.on_demand.hold().await;
-    let running = on_demand::stop(app, &unfinished(app, job).await?);
+    let held = app.on_demand.hold().await;
+    let (running, _paused) = on_demand::stop(app, &unfinished(app, job).await?);
+    fail_waiting(app, job).await?;
+    drop(held);
     on_demand::ended(app, &running).await;
     // Also those that were stopped in the company of others, which wait again.
+    fail_waiting(app, job).await
+}
+
+/// Notes of those that wait that they were stopped.
+async fn fail_waiting<S: Site>(app: &App<S>, job: &Token) -> Result<(), ApiError> {
     let mut left = unfinished(app, job).await?;
     left.retain(|transfer| transfer.state == StageState::Pending);
     for some in left.chunks(PAGE) {

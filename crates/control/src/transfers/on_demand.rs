@@ -5,6 +5,7 @@
 //!       -> deferred --activate, end of the job--> pending            (job_end)
 //! ```
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 use wire::control::{ApiError, Blame, ErrorCode, StageProgress, StageStatus};
 use wire::node::StagePolicy;
 
+use super::running::Pause;
 use super::{runner, specification};
 use crate::app::App;
 use crate::lifecycle::mounting;
@@ -39,8 +41,8 @@ pub(crate) async fn resume<S: Site>(app: &Arc<App<S>>) -> Result<(), ApiError> {
 /// The database's.
 pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &Token) -> Result<(), ApiError> {
     let _held = app.on_demand.hold().await;
-    let token = token.to_owned();
-    for batch in app.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
+    let (token, paused) = (token.to_owned(), app.on_demand.paused().clone());
+    for batch in app.database.transact(move |tx| transfers::start_next(tx, &token, &paused)).await? {
         let stop = watch::Sender::new(false);
         app.on_demand.stops().extend(batch.iter().map(|transfer| (transfer.number, stop.clone())));
         tokio::spawn(run(Arc::clone(app), batch, stop));
@@ -50,6 +52,7 @@ pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &Token) -> Result<()
 
 /// Starts what may run of a buffer, and of others where the user `owner` had all the workers that he may have.
 async fn kick_next<S: Site>(app: &Arc<App<S>>, token: &Token, owner: u32) -> Result<(), ApiError> {
+    app.on_demand.until_not_paused(owner).await;
     kick(app, token).await?;
     for other in app.database.transact(move |tx| transfers::waiting_for_user(tx, owner)).await? {
         kick(app, &other).await?;
@@ -75,17 +78,19 @@ pub(crate) async fn set_waiting<S: Site>(app: &App<S>, found: &[Transfer]) -> Re
 /// # Errors
 /// The database's.
 pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
-    // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so
-    // that who was stopped only for another's sake still waits.
+    // Those that wait first: none of them may take the place of one that is stopped. Of these users nothing is started
+    // meanwhile, so that who was stopped only for another's sake still waits.
     let held = app.on_demand.hold().await;
-    let running = stop(app, found);
+    let (running, paused) = stop(app, found);
     let numbers = found.iter().map(|transfer| transfer.number);
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
     delete(app, &waiting).await?;
+    // A worker whose read hangs ends late: others' need not wait for that.
+    drop(held);
     ended(app, &running).await;
     delete(app, &running).await?;
-    // Nobody starts them any more, and their nodes may answer late: others' need not wait for that.
-    drop(held);
+    // Nobody starts them any more, and their nodes may answer late.
+    drop(paused);
     for transfer in found.iter().filter(|transfer| transfer.has_failed()) {
         forget_at_node(app, transfer).await?;
     }
@@ -128,16 +133,20 @@ async fn forget_at_node<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<()
     app.database.transact(move |tx| leftovers::add(tx, &left)).await
 }
 
-/// Tells those that run to stop; replies their numbers.
-pub(crate) fn stop<S: Site>(app: &App<S>, found: &[Transfer]) -> Vec<u64> {
+/// Tells those that run to stop; replies their numbers. Of their users nothing is started while the other is there;
+/// whoever calls it holds the scheduling.
+pub(super) fn stop<'a, S: Site>(app: &'a App<S>, found: &[Transfer]) -> (Vec<u64>, Pause<'a>) {
+    let (mut running, mut users) = (Vec::new(), BTreeSet::new());
     let stops = app.on_demand.stops();
-    let running = found.iter().filter_map(|transfer| stops.get_key_value(&transfer.number));
-    running
-        .map(|(number, stop)| {
+    for transfer in found {
+        if let Some(stop) = stops.get(&transfer.number) {
             stop.send_replace(true);
-            *number
-        })
-        .collect()
+            running.push(transfer.number);
+            users.insert(transfer.owner.uid);
+        }
+    }
+    drop(stops);
+    (running, app.on_demand.pause(users.into_iter().collect()))
 }
 
 /// Waits until none of these stages runs any more.

@@ -64,6 +64,34 @@ async fn stages_of_one_user_that_wait_or_hang_hold_up_nobody_else_s() {
 }
 
 #[tokio::test]
+async fn who_cancels_a_stage_that_hangs_waits_alone_for_its_end() {
+    let it = Fixture::running().await;
+    it.of_grace(StageKind::File, 40, "f").await;
+    it.site.world().hanging.extend((0..40).map(|n| format!("$DW_JOB_STRIPED/f{n}")));
+    it.done("first").await;
+    it.until_active("7.d5").await;
+    let is_hers = |id: &&String| id.starts_with("7.d");
+    let stuck: Vec<String> = it.site.world().stages.keys().filter(is_hers).cloned().collect();
+    it.site.world().unstoppable.extend(stuck.clone());
+    let scope = StageScope::Files((0..40).map(|n| format!("f{n}")).collect());
+    let how = StageChange { place: place(), scope, change: Change::Terminate };
+    let app = Arc::clone(&it.app);
+    let cancelled = tokio::spawn(async move { asked::change(&app, Rights::Operator, how).await });
+    while it.app.on_demand.paused().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    it.done("begun and ended meanwhile").await;
+    assert!(!cancelled.is_finished(), "the node has not stopped it");
+    it.site.world().unstoppable.clear();
+    assert_eq!(numbers(cancelled.await.unwrap().unwrap().1), [0, 40, 0, 0]);
+    assert_eq!(it.site.world().count("start_stage 7.d"), stuck.len() + 2, "another of hers was started");
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/later0".into());
+    it.of_grace(StageKind::File, 1, "later").await;
+    it.done("last").await;
+    it.until_active(&format!("7.d{}", 5 + 40 + 2)).await;
+}
+
+#[tokio::test]
 async fn what_one_user_has_asked_for_in_all_buffers_takes_no_room_of_others() {
     let it = Fixture::running().await;
     let fill = |tx: &rusqlite::Transaction<'_>| {
@@ -174,11 +202,11 @@ async fn a_buffer_runs_1_to_64_stages_of_each_user_at_once() {
         (0..70).flat_map(|n| [of_user(GRACE, &format!("g{n}")), of_user(1000, &format!("o{n}"))]).collect();
     let begin = move |tx: &rusqlite::Transaction<'_>| {
         all.iter().try_for_each(|one| transfers::add(tx, one).map(drop))?;
-        transfers::start_next(tx, &token())
+        transfers::start_next(tx, &token(), &[])
     };
     let begun = it.app.database.transact(begin).await.unwrap();
     let of = |uid| begun.iter().filter(|batch| batch[0].owner.uid == uid).count();
     assert_eq!([of(GRACE), of(1000)], [64, 64], "one user has no more workers than others can bear");
-    let more = it.app.database.transact(|tx| transfers::start_next(tx, &token())).await.unwrap();
+    let more = it.app.database.transact(|tx| transfers::start_next(tx, &token(), &[])).await.unwrap();
     assert!(more.is_empty());
 }

@@ -27,9 +27,9 @@ pub(crate) const WORKERS_OF_USER: u32 = 64;
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn start_next(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Vec<Transfer>>> {
+pub(crate) fn start_next(tx: &Transaction<'_>, token: &Token, paused: &[u32]) -> Result<Vec<Vec<Transfer>>> {
     let mut next = Vec::new();
-    for uid in users_waiting(tx, token)? {
+    for uid in users_waiting(tx, token)?.into_iter().filter(|uid| !paused.contains(uid)) {
         next.append(&mut start_of_user(tx, token, uid)?);
     }
     Ok(next)
