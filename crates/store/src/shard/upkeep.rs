@@ -7,6 +7,8 @@
 //!
 //! **Invariant:** syncs are done one after the other: of two at once the kernel would tell only one of an error.
 
+mod heap;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,6 +159,7 @@ impl Shard {
                 } else {
                     shard.replace_log_or_say_why();
                 }
+                heap::give_back();
                 shard.upkeep.replacing.store(false, Ordering::Release);
             };
             if let Err(error) = std::thread::Builder::new().name("replace-log".into()).spawn(body) {
