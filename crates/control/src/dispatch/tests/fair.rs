@@ -1,5 +1,7 @@
 //! Users of one buffer whose stages do not hold up each other's.
 
+use std::time::Duration;
+
 use model::phase::StageKind;
 use wire::control::{
     Change, ErrorCode, StageChange, StageConcurrency, StageDue, StageQuery, StageRequest, StageScope,
@@ -80,7 +82,8 @@ async fn who_cancels_a_stage_that_hangs_waits_alone_for_its_end() {
     while it.app.on_demand.paused().is_empty() {
         tokio::task::yield_now().await;
     }
-    it.done("begun and ended meanwhile").await;
+    let meanwhile = it.done("begun and ended meanwhile");
+    tokio::time::timeout(Duration::from_secs(20), meanwhile).await.expect("others wait for her node");
     assert!(!cancelled.is_finished(), "the node has not stopped it");
     it.site.world().unstoppable.clear();
     assert_eq!(numbers(cancelled.await.unwrap().unwrap().1), [0, 40, 0, 0]);
