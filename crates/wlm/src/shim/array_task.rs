@@ -30,8 +30,8 @@ pub(super) fn hosts(job: &str) -> Result<Vec<NodeName>, Answer> {
     let nodes = squeue::ask(job, &[NODES]).and_then(|row| hostlist::names(&row[0]).ok());
     nodes.filter(|nodes| !nodes.is_empty()).ok_or_else(|| {
         Answer::failed(format!(
-            "Slurm gave no list of the nodes of job {job}, and `squeue --jobs={job}` does not tell them; squeue must be \
-             in slurmctld's PATH"
+            "Slurm gave no list of the nodes of job {job}, and `squeue --jobs={job}` does not tell them; squeue must \
+             be in slurmctld's PATH"
         ))
     })
 }
