@@ -121,6 +121,7 @@ mod tests {
         let mount = |kind: &str, source: &str| Mount {
             id: 36,
             device: (0, 45),
+            root: "/".into(),
             mountpoint: "/mnt/7/striped".into(),
             kind: kind.into(),
             source: source.into(),

@@ -32,6 +32,8 @@ pub struct Mount {
     pub id: u64,
     /// The device number of its files, major and minor.
     pub device: (u32, u32),
+    /// Which folder of the file system is mounted.
+    pub root: PathBuf,
     /// Where.
     pub mountpoint: PathBuf,
     /// The file system's type.
@@ -104,11 +106,11 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let (major, minor) = std::str::from_utf8(fields.nth(1)?).ok()?.split_once(':')?;
     let device = (major.parse().ok()?, minor.parse().ok()?);
-    let mountpoint = unescape(fields.nth(1)?);
+    let (root, mountpoint) = (unescape(fields.next()?), unescape(fields.next()?));
     // Optional fields end at a lone `-`.
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let mut word = || rest.next().map(|field| String::from_utf8_lossy(field).into_owned());
-    Some(Mount { id, device, mountpoint, kind: word()?, source: word()? })
+    Some(Mount { id, device, root, mountpoint, kind: word()?, source: word()? })
 }
 
 /// Undoes the kernel's `\ooo` for space, tab, line feed and backslash.
@@ -144,12 +146,13 @@ mod tests {
     fn every_mount_has_its_type_and_source_and_escapes_are_undone() {
         let table = b"22 1 0:20 / /proc rw,nosuid shared:5 - proc proc rw\n\
             36 22 0:45 / /home/a\\040b/mnt rw,nosuid shared:1 master:2 - fuse.forebay forebay-i3 rw,user_id=0\n\
-            37 22 8:46 / /m\\134n rw - fuse x rw\n\
+            37 22 8:46 /bound /m\\134n rw - fuse x rw\n\
             38 22 0:47 / /c rw - fusectl fusectl rw\n";
         let found = parse(table);
         assert_eq!(found.len(), 4);
         assert_eq!(found[1].mountpoint, Path::new("/home/a b/mnt"));
         assert_eq!((found[1].kind.as_str(), found[1].source.as_str()), ("fuse.forebay", "forebay-i3"));
+        assert_eq!(found[2].root, Path::new("/bound"));
         assert_eq!((found[2].mountpoint.as_path(), found[2].device), (Path::new("/m\\n"), (8, 46)));
         let fuse: Vec<bool> = found.iter().map(Mount::is_fuse).collect();
         assert_eq!(fuse, [false, true, true, false]);

@@ -73,7 +73,7 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
     let mut owed = Vec::new();
     let top = Top::open(&from)
         .with_context(|| format!("open {}, which is drained to {}", from.display(), of.to.display()))?;
-    let watch = Watch::open(Arc::new(top), state).context("watch a folder (inotify)")?;
+    let watch = Watch::open(Arc::new(top), state, &of.to).context("watch a folder (inotify)")?;
     let unseen = watch.walk(Path::new(""), &mut |path, seen| {
         let has_landed = || ledger.get(&path).is_some_and(|landed| landed.generation == seen.generation);
         if seen.kind.is_drained() && !has_landed() {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use disk::below::Root;
-use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use stage::pfs::{attributes, device};
@@ -72,6 +72,8 @@ pub(crate) struct Seen {
     pub attr: Attr,
     /// The device that it is on.
     pub device: u64,
+    /// Something is mounted there (Linux 5.8 tells).
+    pub is_mounted: bool,
 }
 
 impl Seen {
@@ -160,7 +162,8 @@ pub(crate) fn look_in(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Resul
         FileType::Symlink => Kind::Link,
         _ => Kind::Other,
     };
-    Ok(Seen { kind, generation, attr: attributes(&found), device: device(&found) })
+    let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(Seen { kind, generation, attr: attributes(&found), device: device(&found), is_mounted })
 }
 
 /// The same; `None` where there is nothing. Who cannot look does not know.

@@ -38,6 +38,8 @@ mod lost;
 mod mounted;
 mod moved;
 pub mod namesake;
+mod outside;
+pub mod overlap;
 mod placed;
 mod rate;
 pub mod receipt;

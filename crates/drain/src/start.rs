@@ -12,7 +12,7 @@ use daemon::error::chain;
 use stage::single::Publisher;
 
 use crate::alone::{alone, drain_alone};
-use crate::bound::{self, nearest, whole};
+use crate::bound::{self, whole};
 use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::Copier;
@@ -25,6 +25,7 @@ use crate::logs::Logs;
 use crate::lost::Lost;
 use crate::mounted::Pfs;
 use crate::namesake::{machine, short_hash};
+use crate::overlap::overlap;
 use crate::placed::{Placed, Under};
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
@@ -137,16 +138,6 @@ pub fn go_on(state: &Path) -> io::Result<()> {
     }
 }
 
-/// Why nothing can be drained from and to these folders; `None` where it can.
-pub fn overlap(from: &Path, to: &Path) -> Option<String> {
-    let (from, to) = (nearest(from), nearest(to));
-    let is_one_in_the_other = from.starts_with(&to) || to.starts_with(&from);
-    is_one_in_the_other.then(|| {
-        let (from, to) = (from.display(), to.display());
-        format!("{from} and {to} lie in one another: what is drained would be drained again")
-    })
-}
-
 /// The drained folder and the folder on the PFS, as whole paths.
 fn ends(settings: &Settings) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
@@ -187,7 +178,8 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
-        watch: Watch::open(Arc::clone(&top), &whole(state)?).context("watch the drained folder (inotify)")?,
+        watch: Watch::open(Arc::clone(&top), &whole(state)?, &to)
+            .context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &folder, &host)
             .with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),

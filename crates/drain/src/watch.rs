@@ -17,6 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use crate::generation::{Kind, Seen, if_there, look_in};
+use crate::outside::LeftOut;
 use crate::top::Top;
 
 /// What happened; paths are below the drained folder.
@@ -36,6 +37,8 @@ pub(crate) struct Watch {
     top: Arc<Top>,
     /// What is not drained: the drainer's own folder.
     skip: PathBuf,
+    /// Nor what is drained to, should it have a path here.
+    out: LeftOut,
     /// Where each watch is now.
     folders: Mutex<HashMap<i32, PathBuf>>,
     /// Some folder cannot be watched.
@@ -47,12 +50,13 @@ impl Watch {
     ///
     /// # Errors
     /// The user has too many such queues.
-    pub(crate) fn open(top: Arc<Top>, skip: &Path) -> rustix::io::Result<Watch> {
+    pub(crate) fn open(top: Arc<Top>, skip: &Path, to: &Path) -> rustix::io::Result<Watch> {
         let queue = inotify::init(CreateFlags::CLOEXEC)?;
         Ok(Watch {
             queue,
             top,
             skip: skip.to_owned(),
+            out: LeftOut::of(to),
             folders: Mutex::default(),
             blind: AtomicBool::new(false),
         })
@@ -68,6 +72,10 @@ impl Watch {
     pub(crate) fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
         if let Err(errno) = self.top.is_there() {
             return vec![(below.to_owned(), errno)];
+        }
+        let is_out = |seen: &Seen| self.out.has(&self.top, below, seen);
+        if !below.as_os_str().is_empty() && self.top.glance(below).is_ok_and(|seen| is_out(&seen)) {
+            return Vec::new();
         }
         let mut unseen = Vec::new();
         let mut folders = vec![below.to_owned()];
@@ -90,6 +98,7 @@ impl Watch {
             for name in names {
                 let (path, seen) = (folder.join(&name), if_there(look_in(held.as_fd(), &name)));
                 match seen {
+                    Ok(Some(seen)) if seen.kind == Kind::Folder && self.out.has(&self.top, &path, &seen) => {}
                     Ok(Some(seen)) if seen.kind == Kind::Folder => {
                         found(path.clone(), &seen);
                         folders.push(path);

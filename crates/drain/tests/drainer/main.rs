@@ -23,6 +23,7 @@ mod revisited;
 mod sampled;
 mod sole;
 mod stood_still;
+mod within;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
-    if let Some(why) = drain::start::overlap(&settings.from, &settings.to) {
+    if let Some(why) = drain::overlap::overlap(&settings.from, &settings.to) {
         return Err(Failure::usage(why, "name two folders of which neither is in the other"));
     }
     // The other nodes of the job hear of it: nobody may look at what this command says here.

@@ -1,0 +1,58 @@
+//! What has a path in the drained folder since the drain began, and is where that is drained to: the start refuses it.
+//!
+//! **Invariant:** nothing is drained from the folder that it is drained to.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use disk::below::Root;
+
+use crate::generation::{Seen, look};
+use crate::overlap;
+use crate::top::Top;
+
+/// The folders that are left out of walks.
+pub(crate) struct LeftOut {
+    to: PathBuf,
+    /// Its device and inode number, if it could be looked at.
+    numbers: Option<(u64, u64)>,
+    told: Mutex<HashSet<PathBuf>>,
+}
+
+impl LeftOut {
+    /// Those that are on the way to `to`, or are it, or in it.
+    pub(crate) fn of(to: &Path) -> LeftOut {
+        LeftOut { to: to.to_owned(), numbers: numbers_of(to), told: Mutex::default() }
+    }
+
+    /// Whether the folder `path`, below `top`, is one. That is said once.
+    pub(crate) fn has(&self, top: &Top, path: &Path, seen: &Seen) -> bool {
+        if !(self.is_target(seen) || seen.is_mounted && overlap::is_of(&top.path().join(path), &self.to)) {
+            return false;
+        }
+        let mut told = self.told.lock().expect("no thread panics with the lock");
+        if told.insert(path.to_owned()) {
+            tracing::warn!(
+                "{} is where the drain goes, {}, by another path: it is left out; unmount it there",
+                top.path().join(path).display(),
+                self.to.display()
+            );
+        }
+        true
+    }
+
+    /// Looked at again: the number may be another folder's since.
+    fn is_target(&self, seen: &Seen) -> bool {
+        let numbers = Some(numbers(seen));
+        self.numbers == numbers && numbers_of(&self.to) == numbers
+    }
+}
+
+fn numbers_of(folder: &Path) -> Option<(u64, u64)> {
+    look(&Root::at(folder), Path::new("")).ok().as_ref().map(numbers)
+}
+
+fn numbers(seen: &Seen) -> (u64, u64) {
+    (seen.device, seen.generation.ino)
+}
