@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! HOST.claims := line*      line := ("+" | "-") path in JSON: a string, or bytes where it is no UTF-8
+//!                                 | what is about to get a name, see [`crate::intents`]
 //! ```
 //!
 //! It is of use to the other nodes only as long as it says what this node has: so a claim is on the PFS's disk before
@@ -23,6 +24,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use stage::journal::PathText;
 
+use crate::intents::{Intent, Intents, SIGN};
 use crate::logs::ends_a_line;
 
 /// The end of a claims file's name.
@@ -32,6 +34,10 @@ const SUFFIX: &str = ".claims";
 pub(crate) struct Claims {
     folder: PathBuf,
     own: PathBuf,
+    /// Which folder is drained.
+    of: u32,
+    /// Other hosts may use the same names.
+    meet: bool,
     state: Mutex<State>,
     /// How many lines of this process are on the disk. Held by who syncs them, also for those who wrote meanwhile.
     synced: Mutex<u64>,
@@ -52,33 +58,42 @@ struct State {
 struct Host {
     offset: u64,
     claimed: HashSet<PathBuf>,
+    /// `None`: they are another host's.
+    intents: Option<Intents>,
 }
 
 impl Claims {
-    /// The claims of `host` in the session's folder; `kept` are the names that it is known to have: what the file does
-    /// not say of them is added, durably.
+    /// The claims of `host`, which drains the folder `of`, in the session's folder; `kept` are the names that it is
+    /// known to have: what the file does not say of them is added, durably. `None`: no other host can have them. Gives
+    /// what an earlier drainer was about to publish, too.
     ///
     /// # Errors
     /// The file cannot be made, read or written.
-    pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
+    pub(crate) fn open(
+        folder: &Path,
+        host: &str,
+        of: u32,
+        kept: Option<HashSet<PathBuf>>,
+    ) -> std::io::Result<(Claims, impl Iterator<Item = Intent> + use<>)> {
         let own = folder.join(format!("{host}{SUFFIX}"));
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         let file = Root::at(folder)
             .open_file(&own, flags, Mode::from_raw_mode(0o666))
             .map_err(|error| std::io::Error::new(error.kind(), format!("open {}: {error}", own.display())))?;
-        let file = Arc::new(file);
+        let (file, meet) = (Arc::new(file), kept.is_some());
+        let kept = kept.unwrap_or_default();
         let state = State { file, lines: 0, may_be_torn: true, kept, others: HashMap::new() };
-        let claims =
-            Claims { folder: folder.to_owned(), own, state: Mutex::new(state), synced: Mutex::default() };
-        claims.renew().map_err(|error| {
+        let (folder, state) = (folder.to_owned(), Mutex::new(state));
+        let claims = Claims { folder, own, of, meet, state, synced: Mutex::default() };
+        let intents = claims.renew().map_err(|error| {
             std::io::Error::new(error.kind(), format!("renew {}: {error}", claims.own.display()))
         })?;
-        Ok(claims)
+        Ok((claims, intents.of(of)))
     }
 
-    /// Claims what this host has and the file does not say.
-    fn renew(&self) -> std::io::Result<()> {
-        let mut said = Host::default();
+    /// Claims what this host has and the file does not say. Gives what that says was about to be published.
+    fn renew(&self) -> std::io::Result<Intents> {
+        let mut said = Host { intents: Some(Intents::default()), ..Host::default() };
         said.read(&self.own)?;
         let mut state = self.lock();
         let lost: Vec<String> = state
@@ -91,7 +106,13 @@ impl Claims {
             state.write(&lost.concat())?;
         }
         state.file.sync_all()?;
-        File::open(&self.folder)?.sync_all()
+        File::open(&self.folder)?.sync_all()?;
+        Ok(said.intents.unwrap_or_default())
+    }
+
+    /// Whether other hosts may have this one's names.
+    pub(crate) fn meet(&self) -> bool {
+        self.meet
     }
 
     /// Whether this host has published under the name.
@@ -113,12 +134,13 @@ impl Claims {
         self.give_up(path)
     }
 
-    /// Says, durably, that this host is about to use the name.
+    /// Says, durably, what this host is about to give a name, and claims that where it `is_new`.
     ///
     /// # Errors
     /// The PFS's.
-    pub(crate) fn claim(&self, path: &Path) -> Result<(), Errno> {
-        let number = self.write('+', path)?;
+    pub(crate) fn claim(&self, intent: &Intent, is_new: bool) -> Result<(), Errno> {
+        let claim = if is_new { line('+', &intent.name) } else { String::new() };
+        let number = self.write(&format!("{claim}{}", intent.line(self.of)))?;
         let mut synced = self.synced.lock().expect("no thread panics with the lock");
         if *synced < number {
             let (file, lines) = {
@@ -136,7 +158,7 @@ impl Claims {
     /// # Errors
     /// The PFS's.
     pub(crate) fn give_up(&self, path: &Path) -> Result<(), Errno> {
-        self.write('-', path).map(drop)
+        self.write(&line('-', path)).map(drop)
     }
 
     /// Whether another host claims the name.
@@ -144,6 +166,9 @@ impl Claims {
     /// # Errors
     /// The PFS's.
     pub(crate) fn is_elsewhere(&self, path: &Path) -> Result<bool, Errno> {
+        if !self.meet {
+            return Ok(false);
+        }
         let mut state = self.lock();
         for entry in std::fs::read_dir(&self.folder).map_err(errno)? {
             let file = entry.map_err(errno)?.path();
@@ -160,10 +185,10 @@ impl Claims {
         Ok(state.others.values().any(has))
     }
 
-    /// Which of the lines of this process it is.
-    fn write(&self, sign: char, path: &Path) -> Result<u64, Errno> {
+    /// Which of what this process has written it is.
+    fn write(&self, lines: &str) -> Result<u64, Errno> {
         let mut state = self.lock();
-        state.write(&line(sign, path)).map_err(errno)?;
+        state.write(lines).map_err(errno)?;
         Ok(state.lines)
     }
 
@@ -195,10 +220,18 @@ impl Host {
             self.offset += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             // One that was cut off is no name.
             let Some((sign, name)) = line.split_first() else { continue };
+            if char::from(*sign) == SIGN {
+                self.intents.iter_mut().for_each(|intents| intents.read(name));
+                continue;
+            }
             let Ok(name) = serde_json::from_slice::<PathText>(name) else { continue };
+            let name = name.to_path();
             match sign {
-                b'-' => self.claimed.remove(&name.to_path()),
-                _ => self.claimed.insert(name.to_path()),
+                b'-' => {
+                    self.intents.iter_mut().for_each(|intents| intents.forget(&name));
+                    self.claimed.remove(&name)
+                }
+                _ => self.claimed.insert(name),
             };
         }
         Ok(())
@@ -217,21 +250,41 @@ fn errno(error: std::io::Error) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placed::{Over, Placed};
 
     #[test]
     fn a_name_that_is_claimed_elsewhere_is_known_until_it_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |host| Claims::open(folder.path(), host, HashSet::new()).unwrap();
+        let of = |host| Claims::open(folder.path(), host, 1, Some(HashSet::new())).unwrap().0;
         let (a, b) = (of("a"), of("b"));
         let name = Path::new("/pfs/out\n1");
-        a.claim(name).unwrap();
+        a.claim(&intent(name), true).unwrap();
         assert!(b.is_elsewhere(name).unwrap());
         assert!(!a.is_elsewhere(name).unwrap(), "its own claim is no other's");
         a.give_up(name).unwrap();
         assert!(!b.is_elsewhere(name).unwrap());
-        a.claim(name).unwrap();
+        a.claim(&intent(name), true).unwrap();
         a.keep(name);
         a.forget(name).unwrap();
         assert!(!b.is_elsewhere(name).unwrap() && !a.has(name), "it was removed");
+    }
+
+    #[test]
+    fn what_was_about_to_be_published_is_known_to_the_next_drainer_of_the_folder_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |of| Claims::open(folder.path(), "a", of, None).unwrap();
+        let known = |number| of(number).1.map(|intent| intent.name).collect::<HashSet<_>>();
+        let (first, second) = (Path::new("/pfs/1"), Path::new("/pfs/2"));
+        let claims = of(1).0;
+        [first, second].iter().for_each(|name| claims.claim(&intent(name), false).unwrap());
+        assert_eq!((known(1).len(), known(2).len()), (2, 0));
+        claims.forget(first).unwrap();
+        assert_eq!(known(1), HashSet::from([second.to_owned()]));
+    }
+
+    fn intent(name: &Path) -> Intent {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = crate::generation::look(&Root::at(folder.path()), Path::new("")).unwrap();
+        Intent { name: name.to_owned(), inode: Placed::before(&seen), over: Over::Nothing }
     }
 }

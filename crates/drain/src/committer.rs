@@ -158,7 +158,7 @@ impl Drain {
 
     /// Removes from the PFS what landed from `path`. What is not what this drainer has put there stays.
     pub(crate) fn retire(&self, path: &Path, traces: &[Landed]) {
-        let mut seen = HashSet::new();
+        let (mut seen, mut kept) = (HashSet::new(), Vec::new());
         for trace in traces {
             let placed = self.lock().ledger.placed(&trace.target).cloned();
             // A copy that was begun may not have got as far as its name.
@@ -171,8 +171,9 @@ impl Drain {
                 continue;
             }
             match placed::remove(&Root::at(&self.to), &trace.target, placed.as_ref()) {
+                // The name stays this node's: no other takes what is there for a file of an earlier job.
                 Ok(Removal::Kept(why)) => {
-                    self.let_go(&trace.target);
+                    kept.push(&*trace.target);
                     self.log_kept(path, trace, why);
                 }
                 Ok(Removal::Removed) => self.retired(path, trace),
@@ -186,7 +187,7 @@ impl Drain {
         let mut state = self.lock();
         state.diverted.remove(path);
         state.suffixed.forget(path);
-        if let Err(error) = state.ledger.gone(path) {
+        if let Err(error) = state.ledger.keep(path, &kept) {
             tracing::warn!("write the ledger: {error}");
         }
     }
@@ -195,8 +196,7 @@ impl Drain {
 impl Drain {
     /// No file here has the name `target` any more.
     fn let_go(&self, target: &Path) {
-        let forgotten = self.claims.as_ref().map_or(Ok(()), |claims| claims.forget(target));
-        if let Err(errno) = forgotten {
+        if let Err(errno) = self.claims.forget(target) {
             let target = target.display();
             tracing::warn!("give up the claim to {target}: {errno}; another node may avoid that name");
         }

@@ -13,6 +13,7 @@ use stage::tree::Found;
 use stage::version;
 use wire::control::Side;
 
+use crate::before::Before;
 use crate::closed::{Writers, stamps_maps, writers};
 use crate::flash::Flash;
 use crate::generation::{Generation, Kind, Seen, TICK};
@@ -36,6 +37,8 @@ pub(crate) struct Copier {
     pub(crate) top: Arc<Top>,
     /// What that is on.
     pub(crate) flash: Arc<Flash>,
+    /// What has the names on the PFS.
+    pub(crate) before: Arc<Before>,
     /// Where it is drained to.
     pub to: PathBuf,
 }
@@ -88,6 +91,7 @@ impl Copier {
             return not_now;
         }
         begin(before.generation);
+        self.before.look(target);
         match self.publisher.publish(found(source.clone(), &before), target) {
             Err(fault) => self.failed(path, target, &fault),
             Ok(published) => match self.top.look_at(path) {

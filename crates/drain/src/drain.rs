@@ -54,7 +54,7 @@ pub struct Drain {
     pub(crate) burst: Burst,
     /// It was found to be late.
     pub(crate) hurries: AtomicBool,
-    pub(crate) claims: Option<Arc<Claims>>,
+    pub(crate) claims: Arc<Claims>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,
     pub(crate) state: Arc<Mutex<State>>,

@@ -17,6 +17,7 @@
 
 mod alone;
 mod attend;
+mod before;
 pub mod bound;
 mod burst;
 mod claims;
@@ -30,6 +31,7 @@ pub mod drain;
 mod flash;
 pub mod folder;
 mod generation;
+mod intents;
 mod lateness;
 mod leave;
 mod ledger;

@@ -28,12 +28,24 @@ pub(crate) struct Placed {
     ctime: Option<Stamp>,
 }
 
+/// What had a name when another was about to get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Over {
+    /// Nothing, or what may not go for it.
+    Nothing,
+    /// This.
+    It(Placed),
+}
+
 /// What may have a name: what was put under it last, and before, as that may not have got it.
 #[derive(Clone, Debug)]
 pub(crate) struct Under {
     last: Placed,
     /// What was seen there, then what was about to get the name since, oldest first.
     before: Vec<Placed>,
+    /// What had the name when the last was about to get it, where that was noted.
+    over: Option<Over>,
 }
 
 /// What became of a name that was to be removed.
@@ -81,13 +93,14 @@ impl Placed {
 
 impl Under {
     /// What was noted first.
-    pub(crate) fn new(first: Placed) -> Under {
-        Under { last: first, before: Vec::new() }
+    pub(crate) fn new(first: Placed, over: Option<Over>) -> Under {
+        Under { last: first, before: Vec::new(), over }
     }
 
-    /// Something has got the name, or is about to.
-    pub(crate) fn note(&mut self, placed: Placed) {
+    /// Something has got the name, or is about to, in place of this.
+    pub(crate) fn note(&mut self, placed: Placed, over: Option<Over>) {
         let before = std::mem::replace(&mut self.last, placed);
+        self.over = over;
         if placed.ctime.is_some() {
             self.before = Vec::new();
             return;
@@ -102,6 +115,30 @@ impl Under {
     /// Whether one of it had the name for sure.
     pub(crate) fn had_name(&self) -> bool {
         self.all().any(|placed| placed.ctime.is_some())
+    }
+
+    /// Whether what is there now came after what was noted, and is nothing of it: by what had the name when the last
+    /// was about to get it, whether that got it or not.
+    pub(crate) fn is_succeeded(&self, there: &Seen) -> bool {
+        let is_over = |over| matches!(over, Over::It(over) if Placed::holds_another(&over, there).is_none());
+        self.holds_another(there).is_some() && self.over.is_some_and(|over| !is_over(over))
+    }
+
+    /// Whether what is there now was about to get the name last, and is not known to have got it.
+    pub(crate) fn is_begun(&self, there: &Seen) -> bool {
+        self.last.ctime.is_none() && self.last.holds_another(there).is_none()
+    }
+
+    /// Whether this was noted of it.
+    pub(crate) fn knows(&self, placed: &Placed) -> bool {
+        let is_it = |known: &Placed| Placed { ctime: None, ..*known } == Placed { ctime: None, ..*placed };
+        self.all().any(is_it)
+    }
+
+    /// All that was noted, oldest first, each with what had the name then.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = (Placed, Option<Over>)> {
+        let before = self.before.iter().map(|placed| (*placed, None));
+        before.chain([(self.last, self.over)])
     }
 
     /// Whether what is there now is one of it, and nobody has touched it.
@@ -200,16 +237,32 @@ mod tests {
         let seen = look(&Root::at(folder.path()), Path::new("a")).unwrap();
         let now = Placed::now(&seen);
         let later = Placed { ino: seen.generation.ino + 1, ctime: None, ..now };
-        let mut known = Under::new(now);
-        (0..2 * BEFORE_MAX as u64).for_each(|n| known.note(Placed { size: n + 5, ..later }));
+        let mut known = Under::new(now, None);
+        (0..2 * BEFORE_MAX as u64).for_each(|n| known.note(Placed { size: n + 5, ..later }, None));
         assert!(known.has(&seen) && known.had_name());
         assert_eq!((known.holds_another(&seen), known.before.len()), (None, BEFORE_MAX));
     }
 
+    #[test]
+    fn what_comes_to_a_name_after_another_was_about_to_get_it_is_told_from_what_had_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = |name: &str| {
+            std::fs::write(folder.path().join(name), name).unwrap();
+            look(&Root::at(folder.path()), Path::new(name)).unwrap()
+        };
+        let (earlier, part, later) = (seen("earlier"), seen("part"), seen("later"));
+        let known = |over| Under::new(Placed::before(&part), over);
+        let over = Some(Over::It(Placed::now(&earlier)));
+        let succeeded = |over| [&earlier, &part, &later].map(|there| known(over).is_succeeded(there));
+        assert_eq!(succeeded(over), [false, false, true]);
+        assert_eq!(succeeded(Some(Over::Nothing)), [true, false, true]);
+        assert_eq!(succeeded(None), [false; 3], "an earlier release noted nothing");
+    }
+
     fn under(placed: &[Placed]) -> Option<Under> {
         let (first, others) = placed.split_first()?;
-        let mut under = Under::new(*first);
-        others.iter().for_each(|placed| under.note(*placed));
+        let mut under = Under::new(*first, None);
+        others.iter().for_each(|placed| under.note(*placed, None));
         Some(under)
     }
 }

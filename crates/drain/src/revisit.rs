@@ -13,7 +13,7 @@ use crate::drain::Drain;
 use crate::generation::{find, if_there, look_in};
 use crate::ledger::Landed;
 use crate::mounted;
-use crate::placed::{Placed, Under, sum_of};
+use crate::placed::{Placed, sum_of};
 use crate::status::Trouble;
 use crate::table::Attempt;
 
@@ -113,10 +113,13 @@ impl Drain {
     /// Of a copy that had its name, and that is not known to have got to the disk with it.
     fn has_not_landed(&self, path: &Path, target: &Path) -> Result<(), Trouble> {
         let placed = self.lock().ledger.placed(target).cloned();
-        // What was there before the first copy is replaced.
-        let Some(placed) = placed.filter(Under::had_name) else { return Ok(()) };
+        let Some(placed) = placed else { return Ok(()) };
         let there = find(&Root::at(&self.to), target).map_err(|errno| unseen(path, target, errno))?;
-        match there.and_then(|seen| placed.holds_another(&seen)) {
+        let Some(there) = there else { return Ok(()) };
+        // What was there before the first copy is replaced, and what another node has put there is known to be that.
+        let is_elsewhere = || self.claims.is_elsewhere(target) == Ok(true);
+        let is_after = placed.had_name() || placed.is_succeeded(&there) && !is_elsewhere();
+        match placed.holds_another(&there).filter(|_| is_after) {
             Some(why) if !self.is_gone(path) => Err(replaced(path, target, why)),
             _ => Ok(()),
         }
@@ -133,7 +136,7 @@ impl Drain {
             let ledger = &self.lock().ledger;
             (ledger.placed(&landed.target).cloned(), ledger.traces(path).len() > 1)
         };
-        if placed.as_ref().is_some_and(|placed| placed.has(&seen)) {
+        if placed.as_ref().is_some_and(|placed| placed.has(&seen) || placed.is_begun(&seen)) {
             return Ok(There::It);
         }
         let is_same_inode = placed.as_ref().is_none_or(|placed| placed.has_inode(&seen));
@@ -151,7 +154,7 @@ impl Drain {
         if found != expected {
             return Ok(There::Another("it was changed there"));
         }
-        if let Err(error) = self.lock().ledger.place(&landed.target, Placed::now(&seen)) {
+        if let Err(error) = self.lock().ledger.place(&landed.target, Placed::now(&seen), None) {
             tracing::warn!("write the ledger: {error}");
         }
         Ok(There::It)
@@ -185,7 +188,9 @@ impl Drain {
 
     /// Somebody else's file has the name on the PFS, and the node has none.
     fn let_be(&self, path: &Path, landed: &Landed, why: &str) {
-        self.strike(path);
+        if let Err(error) = self.lock().ledger.keep(path, &[&*landed.target]) {
+            tracing::warn!("write the ledger: {error}");
+        }
         self.log_kept(path, landed, why);
     }
 

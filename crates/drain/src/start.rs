@@ -24,16 +24,16 @@ use crate::ledger::Ledger;
 use crate::logs::Logs;
 use crate::lost::Lost;
 use crate::mounted::Pfs;
-use crate::namesake::{machine, short_hash};
+use crate::namesake::{Own, machine, short_hash};
 use crate::overlap::overlap;
-use crate::placed::{Placed, Under};
+use crate::placed::{Over, Placed, Under};
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::state::State;
 use crate::target::{Names, Target};
 use crate::top::Top;
-use crate::unstarted::{self, Word};
+use crate::unstarted::{self, Word, identity_hash};
 use crate::watch::Watch;
 use disk::Room;
 
@@ -169,12 +169,15 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     let (from, to) = ends(settings)?;
     let (host, folder) = (settings.host(), settings.rendezvous());
     let flash = flash(&top, state, &folder, &host)?;
-    let ledger = bound::open(state, &from, &to, &settings.session())?;
-    let (claims, shared) = (claims(settings, &ledger)?, Arc::new(Mutex::new(State::new(ledger, &host))));
+    let mut ledger = bound::open(state, &from, &to, &settings.session())?;
+    let claims = claims(settings, &mut ledger, &top)?;
+    let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
     let id = format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from));
     let source = Source::of(&from, Arc::new(Lost { state: shared.clone(), flash: flash.clone() }));
-    let publisher = publisher(&id, state, source, Target::new(&to, claims.clone(), shared.clone()))?;
-    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, to: to.clone() };
+    let target = Target::new(&to, Some(Arc::clone(&claims)), shared.clone());
+    let before = target.before();
+    let publisher = publisher(&id, state, source, target)?;
+    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, before, to: to.clone() };
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
@@ -217,14 +220,14 @@ fn publisher(id: &str, state: &Path, source: Source, target: Target) -> anyhow::
     opened.map_err(|error| anyhow!("{}; {}", chain(&error), error.advice("start the drain again")))
 }
 
-/// The names on the PFS that this node has; `None` where no other can have them.
-fn claims(settings: &Settings, ledger: &Ledger) -> anyhow::Result<Option<Arc<Claims>>> {
-    if settings.same_name == SameName::Folder {
-        return Ok(None);
-    }
-    let rendezvous = settings.rendezvous();
-    let claims = Claims::open(&rendezvous, &settings.host(), kept(ledger)).context("open the claims");
-    Ok(Some(Arc::new(claims?)))
+/// The names on the PFS that this node has. What they say of what was about to be published, the ledger learns.
+fn claims(settings: &Settings, ledger: &mut Ledger, top: &Top) -> anyhow::Result<Arc<Claims>> {
+    let (host, own) = (settings.host(), Own::new(top.path().to_owned(), top.identity()));
+    let names = (settings.same_name != SameName::Folder).then(|| kept(ledger));
+    let opened = Claims::open(&settings.rendezvous(), &host, identity_hash(&own), names);
+    let (claims, intents) = opened.context("open the claims")?;
+    ledger.learn(intents);
+    Ok(Arc::new(claims))
 }
 
 impl Names for Mutex<State> {
@@ -232,9 +235,9 @@ impl Names for Mutex<State> {
         self.lock().expect("no thread panics with the lock").ledger.placed(name).cloned()
     }
 
-    fn note(&self, name: &Path, inode: Placed) {
+    fn note(&self, name: &Path, inode: Placed, over: Option<Over>) {
         let mut state = self.lock().expect("no thread panics with the lock");
-        if let Err(error) = state.ledger.place(name, inode) {
+        if let Err(error) = state.ledger.place(name, inode, over) {
             tracing::warn!("write the ledger: {error}; what is renamed on the node may stay on the PFS");
         }
     }

@@ -1,7 +1,8 @@
 //! The PFS side: a name that another node of the job has taken is not taken from it, and no name is reached through a
 //! symbolic link.
 //!
-//! **Invariant:** which inode gets a name is noted before it has it, so that only that one is ever removed again.
+//! **Invariant:** which inode gets a name, and in place of what, is noted before it has it, in the ledger and on the
+//! PFS: only that one is ever removed again, and what came to the name since is never replaced.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -18,17 +19,19 @@ use stage::tree::{
 use wire::control::Side;
 use wire::data::SetAttr;
 
+use crate::before::Before;
 use crate::claims::Claims;
 use crate::generation::{Kind, Seen, if_there, look_in};
-use crate::placed::{Placed, Under};
+use crate::intents::Intent;
+use crate::placed::{Over, Placed, Under};
 
 /// What was put under the names on the PFS.
 pub(crate) trait Names: Send + Sync {
     /// What may have the name, if anything was put there.
     fn under(&self, name: &Path) -> Option<Under>;
 
-    /// Notes which inode is put there.
-    fn note(&self, name: &Path, inode: Placed);
+    /// Notes which inode is put there, and in place of what.
+    fn note(&self, name: &Path, inode: Placed, over: Option<Over>);
 }
 
 /// What has the name that a copy is to get is not what this drainer has put there.
@@ -40,14 +43,21 @@ pub(crate) struct Target {
     /// The folder that is drained to.
     root: Root,
     names: Arc<dyn Names>,
-    /// Who has which name; `None` where the names cannot meet.
+    /// Who has which name, and what is about to get it.
     claims: Option<Arc<Claims>>,
+    before: Arc<Before>,
 }
 
 impl Target {
     /// Names below `root`. Asks `claims` before one is used for the first time, and tells `names` which inode gets it.
     pub(crate) fn new(root: &Path, claims: Option<Arc<Claims>>, names: Arc<dyn Names>) -> Target {
-        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims }
+        let before = Arc::new(Before::of(root));
+        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims, before }
+    }
+
+    /// Where it is noted what has a name before a copy for it is begun.
+    pub(crate) fn before(&self) -> Arc<Before> {
+        Arc::clone(&self.before)
     }
 
     /// What has the name now.
@@ -58,7 +68,21 @@ impl Target {
         let Some(seen) = if_there(look_in(place.folder.as_fd(), &place.name))? else { return Ok(None) };
         let Some(under) = self.names.under(to) else { return Ok(Some(There { seen, is_own: false })) };
         let differs = under.holds_another(&seen).is_some();
-        if differs && under.had_name() { Err(REPLACED) } else { Ok(Some(There { seen, is_own: !differs })) }
+        let is_elsewhere = || self.claims.as_ref().map_or(Ok(false), |claims| claims.is_elsewhere(to));
+        match differs && (under.had_name() || under.is_succeeded(&seen) && !is_elsewhere()?) {
+            true => Err(REPLACED),
+            false => Ok(Some(There { seen, is_own: !differs })),
+        }
+    }
+
+    /// Whether what is `there` came while `part` was made, or was changed; by one clock, as both are on one file
+    /// system.
+    fn came_meanwhile(&self, part: &Seen, there: Option<&There>, to: &Path) -> bool {
+        let Some(There { seen, is_own: false }) = there else { return false };
+        match part.generation.is_told() {
+            true => seen.generation.ctime > part.generation.born,
+            false => self.before.differs(to, seen),
+        }
     }
 
     /// Where `to` is now, if its folder still is this one: the names in it are made there, whoever renames what.
@@ -70,7 +94,7 @@ impl Target {
         }
     }
 
-    /// Gives `part` the name `to`. Of what has that, only what was seen there goes.
+    /// Gives `part` the name `to`. Of what has that, only what was seen there goes: `over`.
     ///
     /// # Errors
     /// EXIST where another node of the session has the name; [`REPLACED`] where somebody else has come to it.
@@ -79,33 +103,35 @@ impl Target {
         part: (&OsStr, &Seen),
         place: &Place,
         to: &Path,
-        there: Option<&There>,
+        (there, over): (Option<&There>, Over),
     ) -> Result<()> {
         // A name that had become free may be another node's by now, also where this one had it before.
         let is_own = there.is_some_and(|there| there.is_own);
-        let claims = self.claims.as_ref().filter(|claims| !(is_own && claims.has(to)));
-        if let Some(claims) = claims {
+        let new = self.claims.as_ref().filter(|claims| claims.meet() && !(is_own && claims.has(to)));
+        if let Some(claims) = &self.claims {
             // Said before it is done: of two nodes, the second at least sees the first.
-            claims.claim(to)?;
+            let intent = Intent { name: to.to_owned(), inode: Placed::before(part.1), over };
+            claims.claim(&intent, new.is_some())?;
         }
         let put = if there.is_none() { place.fill_with(part.0) } else { Err(Errno::EXIST) };
-        if let (Err(Errno::EXIST), Some(claims)) = (put, claims)
+        if let (Err(Errno::EXIST), Some(claims)) = (put, new)
             && claims.is_elsewhere(to)?
         {
             claims.forget(to)?;
             return Err(Errno::EXIST);
         }
+        let may_go = there.filter(|_| over != Over::Nothing);
         match put
-            .or_else(|errno| if errno == Errno::EXIST { displace(part, place, there) } else { Err(errno) })
+            .or_else(|errno| if errno == Errno::EXIST { displace(part.0, place, may_go) } else { Err(errno) })
         {
             Err(Errno::EXIST) => {
                 // It stays, also when this is tried again, and by whatever process.
-                self.names.note(to, Placed::now(part.1));
+                self.names.note(to, Placed::now(part.1), None);
                 return Err(REPLACED);
             }
             outcome => outcome?,
         }
-        claims.into_iter().for_each(|claims| claims.keep(to));
+        new.into_iter().for_each(|claims| claims.keep(to));
         Ok(())
     }
 }
@@ -120,18 +146,10 @@ struct There {
 /// Puts `part` in the place of what was seen `there`: this drainer's older version, or a file of an earlier job.
 ///
 /// # Errors
-/// EXIST where something else is there by now, or what came or was changed while the part was made.
-fn displace((name, part): (&OsStr, &Seen), place: &Place, there: Option<&There>) -> Result<()> {
-    let Some(There { seen, is_own }) = there else { return Err(Errno::EXIST) };
-    if seen.kind == Kind::Folder {
-        return Err(Errno::ISDIR);
-    }
-    // By one clock: both are on one file system.
-    let (born, changed) = (part.generation.born, seen.generation.ctime);
-    if !is_own && born != (0, 0) && changed > born {
-        return Err(Errno::EXIST);
-    }
-    place.displace_with(name, |folder, name| Ok(look_in(folder, name)?.is_still(seen)))
+/// EXIST where something else is there by now.
+fn displace(part: &OsStr, place: &Place, there: Option<&There>) -> Result<()> {
+    let Some(There { seen, .. }) = there else { return Err(Errno::EXIST) };
+    place.displace_with(part, |folder, name| Ok(look_in(folder, name)?.is_still(seen)))
 }
 
 impl Tree for Target {
@@ -200,13 +218,21 @@ impl tree::Target for Target {
         }
         // It was looked for before the copy was made, which takes its time.
         let there = self.there(&place, to)?;
-        self.names.note(to, Placed::before(&before));
-        self.give_name((part, &before), &place, to, there.as_ref())?;
+        if there.as_ref().is_some_and(|there| there.seen.kind == Kind::Folder) {
+            return Err(Errno::ISDIR);
+        }
+        let over = match &there {
+            Some(it) if !self.came_meanwhile(&before, there.as_ref(), to) => Over::It(Placed::now(&it.seen)),
+            _ => Over::Nothing,
+        };
+        self.names.note(to, Placed::before(&before), Some(over));
+        self.give_name((part, &before), &place, to, (there.as_ref(), over))?;
+        self.before.forget(to);
         // Somebody may have put another there since, or changed it: then the first note stands, which that one does not
         // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);
         if let Some(there) = look_in(place.folder.as_fd(), &place.name).ok().filter(is_it) {
-            self.names.note(to, Placed::now(&there));
+            self.names.note(to, Placed::now(&there), None);
         }
         Ok(())
     }

@@ -203,7 +203,7 @@ pub(crate) fn take_back_own(rendezvous: &Rendezvous, host: &str, own: &Own) {
 }
 
 /// Of the folder, whatever its path; of the path where nothing else is known.
-fn identity_hash(own: &Own) -> u32 {
+pub(crate) fn identity_hash(own: &Own) -> u32 {
     let path = own.folder.is_none().then_some((&own.from, &own.machine));
     short_hash(&(own.folder, path))
 }

@@ -5,18 +5,45 @@ use std::path::{Path, PathBuf};
 
 use super::Ledger;
 use super::record::{Record, append};
-use crate::placed::{Placed, Under};
+use crate::intents::Intent;
+use crate::placed::{Over, Placed, Under};
 
 impl Ledger {
-    /// Records which inode gets or has the name `target` on the PFS.
+    /// Records which inode gets or has the name `target` on the PFS, and in place of what.
     ///
     /// # Errors
     /// The node's disk.
-    pub(crate) fn place(&mut self, target: &Path, inode: Placed) -> std::io::Result<()> {
+    pub(crate) fn place(&mut self, target: &Path, inode: Placed, over: Option<Over>) -> std::io::Result<()> {
         let mut line = Vec::new();
-        append(&mut line, &Record::Placed { target: target.into(), inode });
-        self.put_placed(target.to_owned(), inode);
+        append(&mut line, &Record::Placed { target: target.into(), inode, over });
+        self.put_placed(target.to_owned(), inode, over);
         self.write(&line)
+    }
+
+    /// Takes over what the claims say that this does not: see [`crate::intents`].
+    pub(crate) fn learn(&mut self, intents: impl Iterator<Item = Intent>) {
+        for Intent { name, inode, over } in intents {
+            if !self.placed.get(&name).is_some_and(|known| known.knows(&inode)) {
+                self.put_placed(name, inode, Some(over));
+            }
+        }
+    }
+
+    /// Records that nothing is left on the node of what landed from `path`, and that what is there under these names
+    /// stays: a later file of the node does not take its place.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub(crate) fn keep(&mut self, path: &Path, names: &[&Path]) -> std::io::Result<()> {
+        let kept = |name: &&Path| Some((name.to_path_buf(), self.placed.get(*name)?.clone()));
+        let kept: Vec<_> = names.iter().filter_map(kept).collect();
+        self.gone(path)?;
+        for (name, under) in kept {
+            for (inode, over) in under.notes() {
+                self.place(&name, inode, over)?;
+            }
+        }
+        Ok(())
     }
 
     /// What was put under the name `target`.
@@ -24,11 +51,11 @@ impl Ledger {
         self.placed.get(target)
     }
 
-    pub(super) fn put_placed(&mut self, target: PathBuf, inode: Placed) {
+    pub(super) fn put_placed(&mut self, target: PathBuf, inode: Placed, over: Option<Over>) {
         match self.placed.entry(target) {
-            Entry::Occupied(mut known) => known.get_mut().note(inode),
+            Entry::Occupied(mut known) => known.get_mut().note(inode, over),
             Entry::Vacant(place) => {
-                place.insert(Under::new(inode));
+                place.insert(Under::new(inode, over));
             }
         }
     }

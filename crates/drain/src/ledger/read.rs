@@ -30,7 +30,7 @@ impl Ledger {
                     let (path, landed) = record.read();
                     self.put(path, landed);
                 }
-                Ok(Record::Placed { target, inode }) => self.put_placed(target.to_path(), inode),
+                Ok(Record::Placed { target, inode, over }) => self.put_placed(target.to_path(), inode, over),
                 Ok(Record::Gone(path)) => self.forget(&path.to_path()),
                 Ok(Record::Lost(record)) => drop(self.lost.insert(record.file().ok_or_else(not_a_record)?)),
                 // It may say what the node's disk has lost.

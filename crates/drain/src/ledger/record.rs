@@ -9,7 +9,7 @@ use stage::journal::PathText;
 use super::landed::Landed;
 use super::owner::Of;
 use crate::generation::{Generation, Stamp};
-use crate::placed::Placed;
+use crate::placed::{Over, Placed};
 
 /// The format. It is raised when an older Forebay must not read what is written from then on.
 pub(super) const FORMAT: u32 = 1;
@@ -34,6 +34,9 @@ pub(super) enum Record {
     Placed {
         target: PathText,
         inode: Placed,
+        /// What had the name; builds from before 0.1.0 wrote none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        over: Option<Over>,
     },
     Gone(PathText),
     Lost(LostRecord),

@@ -16,7 +16,7 @@ type Act = Box<dyn Fn() + Send + Sync>;
 #[derive(Clone, Default)]
 struct Noted {
     under: Arc<Mutex<Option<Under>>>,
-    notes: Arc<Mutex<Vec<Placed>>>,
+    notes: Arc<Mutex<Vec<(Placed, Option<Over>)>>>,
     first: Arc<Mutex<Option<Act>>>,
 }
 
@@ -25,11 +25,11 @@ impl Names for Noted {
         self.under.lock().unwrap().clone()
     }
 
-    fn note(&self, _: &Path, inode: Placed) {
+    fn note(&self, _: &Path, inode: Placed, over: Option<Over>) {
         if let Some(act) = self.first.lock().unwrap().take() {
             act();
         }
-        self.notes.lock().unwrap().push(inode);
+        self.notes.lock().unwrap().push((inode, over));
     }
 }
 
@@ -37,10 +37,10 @@ impl Noted {
     /// What is known of the name by what was noted so far.
     fn learn(&self) {
         let mut under = self.under.lock().unwrap();
-        for placed in std::mem::take(&mut *self.notes.lock().unwrap()) {
+        for (placed, over) in std::mem::take(&mut *self.notes.lock().unwrap()) {
             match under.as_mut() {
-                Some(under) => under.note(placed),
-                None => *under = Some(Under::new(placed)),
+                Some(under) => under.note(placed, over),
+                None => *under = Some(Under::new(placed, over)),
             }
         }
     }
@@ -61,7 +61,8 @@ fn given_name(
     let (name, noted) = (to.join("f"), Noted::default());
     let session = to.join("session");
     fs::create_dir(&session).unwrap();
-    let claims = has_claims.then(|| Arc::new(Claims::open(&session, "n1", HashSet::new()).unwrap()));
+    let claims =
+        has_claims.then(|| Arc::new(Claims::open(&session, "n1", 1, Some(HashSet::new())).unwrap().0));
     let target = Target::new(&to, claims, Arc::new(noted.clone()));
     earlier.iter().for_each(|come| come(&name));
     std::thread::sleep(Duration::from_millis(30));
@@ -123,7 +124,7 @@ fn what_comes_to_a_name_between_the_look_at_it_and_the_rename_or_during_the_copy
 }
 
 /// Gives a copy its name while somebody puts another in its place, before the first look at it or after.
-fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<Placed>, u64) {
+fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<(Placed, Option<Over>)>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().canonicalize().unwrap();
     let (part, noted) = (to.join("part"), Noted::default());
@@ -158,10 +159,7 @@ fn what_somebody_puts_in_the_place_of_a_copy_while_the_next_is_made_stays() {
         target.rename(&target.find(&to).unwrap(), &made, &to.join("f"))
     };
     copy("first").unwrap();
-    let mut notes = std::mem::take(&mut *noted.notes.lock().unwrap()).into_iter();
-    let mut under = Under::new(notes.next().unwrap());
-    notes.for_each(|placed| under.note(placed));
-    *noted.under.lock().unwrap() = Some(under);
+    noted.learn();
     fs::write(to.join("f"), "somebody's").unwrap();
     assert_eq!(copy("second"), Err(REPLACED));
     assert_eq!(fs::read_to_string(to.join("f")).unwrap(), "somebody's");

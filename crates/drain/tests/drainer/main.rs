@@ -23,6 +23,7 @@ mod revisited;
 mod sampled;
 mod sole;
 mod stood_still;
+mod unknown;
 mod within;
 
 use std::fs;
