@@ -66,6 +66,17 @@ impl Room {
         })
     }
 
+    /// Does what writes a little, once more with half of this room if the file system is full.
+    ///
+    /// # Errors
+    /// That of the last try.
+    pub fn or_give_up_some(&self, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        match work() {
+            Err(error) if crate::is_full(&error) && self.give_up_some() => work(),
+            outcome => outcome,
+        }
+    }
+
     /// Does what writes a little, once more without this room if the file system is full.
     ///
     /// # Errors

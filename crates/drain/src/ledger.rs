@@ -211,7 +211,8 @@ impl Ledger {
 
     /// What cannot be written whole is cut off, or written over by the next.
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        let written = self.room.or_give_up(|| self.file.write_all_at(lines, self.length));
+        // The other half is for the next start.
+        let written = self.room.or_give_up_some(|| self.file.write_all_at(lines, self.length));
         written.inspect_err(|_| drop(self.file.set_len(self.length)))?;
         self.length += length_of(lines);
         Ok(())

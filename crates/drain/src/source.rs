@@ -135,6 +135,10 @@ impl tree::Source for Source {
         self.files.xattrs(entry)
     }
 
+    fn unkept_xattrs(&self, entry: &Found) -> Result<Vec<Vec<u8>>> {
+        self.files.unkept_xattrs(entry)
+    }
+
     // Each is, when it is opened.
     fn flush(&self, _files: &[&Found]) -> Result<Vec<LostByDisk>> {
         Ok(Vec::new())

@@ -123,7 +123,12 @@ fn leave_request(settings: &Settings, state: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let file = state.join(REQUEST);
-    let written = settings.request().and_then(|request| disk::replace(&file, &request));
+    let write = |request: Vec<u8>| match disk::read(&file) {
+        // Also where there is no room to write it again.
+        Ok(Some(known)) if known == request => Ok(()),
+        _ => disk::replace(&file, &request),
+    };
+    let written = settings.request().and_then(write);
     written.with_context(|| format!("write {}", file.display()))
 }
 

@@ -185,6 +185,11 @@ impl<N: Operations + 'static> Source for Buffer<N> {
         self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
+    // Nobody who copies from one asks.
+    fn unkept_xattrs(&self, _entry: &Found) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
     fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>> {
         let inos: Vec<Ino> = files.iter().map(|file| file.attr.ino).collect();
         self.namespace.flush(&inos)

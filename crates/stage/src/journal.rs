@@ -25,6 +25,7 @@
 //! believes it. A `mounted` record is none: where one may be missing, nobody takes what is there now for what was.
 
 mod drained;
+mod earlier;
 mod error;
 mod folders;
 mod inode;
@@ -32,7 +33,7 @@ mod past;
 mod record;
 mod siblings;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -40,14 +41,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rustix::fs::{Mode, OFlags};
-use wire::data::{Attr, Time};
-use wire::node::{PfsMount, Verify};
+use wire::data::Attr;
+use wire::node::PfsMount;
 
 use crate::task::Task;
-use crate::version::Version;
 
 use self::drained::Drained;
 pub(crate) use self::drained::Left;
+pub use self::earlier::{Finished, Unfinished};
 pub use self::error::JournalError;
 use self::folders::Folders;
 pub(crate) use self::inode::Inode;
@@ -61,37 +62,6 @@ use self::siblings::Siblings;
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;
-
-/// A file that an earlier run finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Its size, bytes.
-    pub size: u64,
-    /// The source's time of change when it was copied, and so the target's, as far as that can hold it.
-    pub mtime: Time,
-    /// When the source's contents or attributes were changed last (`st_ctime`), where it is known: a file that was
-    /// written again and given its old time of change is another.
-    pub changed: Option<Time>,
-    /// CRC32C of its contents.
-    pub crc32c: u32,
-    /// How often it was tried, the last time with success.
-    pub attempts: u32,
-    /// What was read back.
-    pub verified: Verify,
-    /// When, milliseconds since 1970.
-    pub finished_ms: u64,
-}
-
-/// A large file that an earlier run began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Where it is at the target.
-    pub place: PathBuf,
-    /// The source's version then; `None`: not noted.
-    pub version: Option<Version>,
-    /// CRC32C of the blocks of 1 MiB that are written, by their number.
-    pub blocks: BTreeMap<usize, u32>,
-}
 
 /// The journal of one stage.
 pub struct Journal {
@@ -124,19 +94,35 @@ impl Journal {
     /// # Errors
     /// The file cannot be opened, read or written, a newer Forebay wrote it, or it is damaged: then it stays as it is.
     pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
-        let task = task.into();
+        Journal::start(path, task.into(), false)
+    }
+
+    /// The same for who does without where the disk is full: what earlier runs recorded is known then, and nothing is
+    /// added.
+    ///
+    /// # Errors
+    /// As of [`Journal::open`].
+    pub fn open_if_room(path: &Path, task: Task) -> Result<Journal, JournalError> {
+        Journal::start(path, task, true)
+    }
+
+    fn start(path: &Path, task: Task, is_optional: bool) -> Result<Journal, JournalError> {
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
         let file = disk::regular::open(path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666));
         let mut file = file.map_err(failed("open"))?;
         let (mut past, length) = Past::read(&file, &task).map_err(failed("read"))?;
         past.run += 1;
         let start = Record::Start(StartRecord::new(&task, past.run));
-        file.set_len(length)
+        let begun = file
+            .set_len(length)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .and_then(|_| file.write_all(&start.line()))
-            .and_then(|()| file.sync_data())
-            .map_err(failed("write"))?;
-        let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
+            .and_then(|()| file.sync_data());
+        let broken = is_optional && begun.as_ref().is_err_and(disk::is_full);
+        if !broken {
+            begun.map_err(failed("write"))?;
+        }
+        let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken });
         let Past { run, finished, unfinished, made, mounted, is_damaged, drained, folders, .. } = past;
         let folders = Mutex::new(Folders::after(folders));
         let places = unfinished.values().map(|file| file.place.clone()).collect();

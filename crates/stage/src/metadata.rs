@@ -110,6 +110,14 @@ fn keep_xattrs(
         Err(Errno::NOTSUP | Errno::NODATA) => Vec::new(),
         xattrs => xattrs.tried(&*context.sides.source, &source.path, "read extended attributes of")?,
     };
+    if context.shared.left_out.is_some() {
+        // What is not known is not told.
+        for unkept in context.sides.source.unkept_xattrs(source).unwrap_or_default() {
+            let attribute = String::from_utf8_lossy(&unkept);
+            let text = format!("extended attribute {attribute} is not kept: it is of the node's system");
+            leave_out(context, name, text);
+        }
+    }
     let target = &*context.sides.target;
     let outcome = target.disinherit(made, &xattrs);
     let outcome = outcome.tried(target, name, "take away the access list that its folder handed down to");
@@ -142,7 +150,7 @@ fn tolerate(
 }
 
 /// Tells who asks for it what the target does not hold of an entry.
-fn leave_out(context: &Context, name: &Path, text: String) {
+pub(crate) fn leave_out(context: &Context, name: &Path, text: String) {
     match &context.shared.left_out {
         Some(left_out) => {
             let mut left_out = left_out.lock().expect("no thread panics with the lock");

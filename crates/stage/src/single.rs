@@ -74,7 +74,7 @@ impl Publisher {
             policy: StagePolicy::default(),
         };
         let (journal, monitor) =
-            (Journal::open(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
+            (Journal::open_if_room(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
         let sides = Sides::new(task.direction, source, target, &monitor);
         let mut context = Context::new(&task, sides, journal, &monitor);
         context.shared.left_out = Some(Mutex::default());

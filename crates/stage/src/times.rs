@@ -6,12 +6,24 @@ use wire::data::Time;
 
 use crate::context::Context;
 use crate::differing::First;
+use crate::metadata::leave_out;
 use crate::tree::Found;
 
 /// Looks whether an entry of the target has the time of change that it was given.
 pub(crate) fn compare(context: &Context, there: &Found, wanted: Time) {
     let found = there.attr.mtime;
     if found == wanted {
+        return;
+    }
+    if context.shared.left_out.is_some() {
+        // Fractions of a second are cut by many.
+        if found.seconds != wanted.seconds {
+            let (found, wanted) = (found.seconds, wanted.seconds);
+            let text = format!(
+                "the time of change {wanted} (seconds since 1970) cannot be kept: the target has {found} in its place"
+            );
+            leave_out(context, &there.path, text);
+        }
         return;
     }
     let mut differing = context.shared.times.lock().expect("no thread panics with the lock");

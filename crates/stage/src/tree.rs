@@ -26,7 +26,7 @@ use crate::lost::Lost;
 use crate::outside::Outside;
 
 pub use self::xattr::Xattr;
-pub(crate) use self::xattr::{is_access_list, keeps_xattr};
+pub(crate) use self::xattr::{is_access_list, is_label, keeps_xattr};
 
 /// What an operation of a tree gives.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -151,6 +151,9 @@ pub trait Source: Tree {
 
     /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
+
+    /// The names of those that are not kept, and that the system does not give each file by itself.
+    fn unkept_xattrs(&self, entry: &Found) -> Result<Vec<Vec<u8>>>;
 
     /// Has what is in these files where a power loss does not take it, nor a disk that fails without a word. Those of
     /// which something was lost before; [`Source::unverified`] has them now, unless a program was told. A tree that

@@ -119,6 +119,10 @@ impl<T: Source + ?Sized> Source for Watched<T> {
         self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
+    fn unkept_xattrs(&self, entry: &Found) -> Result<Vec<Vec<u8>>> {
+        self.watch("list extended attributes of", &entry.path, || self.tree.unkept_xattrs(entry))
+    }
+
     fn flush(&self, files: &[&Found]) -> Result<Vec<LostByDisk>> {
         let Some(first) = files.first() else { return Ok(Vec::new()) };
         self.watch("sync files, as", &first.path, || self.tree.flush(files))

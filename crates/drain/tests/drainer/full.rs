@@ -1,11 +1,11 @@
-//! A PFS without a free block: who waits hears of it.
+//! A PFS without a free block: who waits hears of it. A flash without one: it is drained all the same.
 
 use std::fs;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use super::node::Node;
-use super::{Silent, Unmounted, mount};
+use super::{Silent, Unmounted, mount, mount_old, read};
 
 #[test]
 fn a_wait_on_a_pfs_that_is_full_says_so_and_does_not_wait_for_answers_that_cannot_come() {
@@ -34,4 +34,33 @@ fn a_wait_on_a_pfs_that_is_full_says_so_and_does_not_wait_for_answers_that_canno
     filler.set_len(0).unwrap();
     let ending = drain::wait::wait(&rendezvous, Some(Duration::from_secs(60)), &mut Silent).unwrap();
     assert!(matches!(ending, drain::wait::Ending::Answered(_)), "{ending:?}");
+}
+
+#[test]
+fn a_drainer_that_was_killed_starts_again_on_a_flash_without_a_free_block() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    let _unmounted = mount_old(&root, &node.from);
+    fs::write(node.from.join("first"), "1").unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    node.kill();
+    fs::write(node.from.join("second"), "2").unwrap();
+    // Earlier drainers have used up what was set aside for this.
+    fs::write(node.state().join("room"), "").unwrap();
+    // What is there is not drained.
+    for (name, length) in [("filler", 1 << 16), ("rest", 1)] {
+        let mut filler = fs::File::create(node.state().join(name)).unwrap();
+        while filler.write_all(&vec![1; length]).is_ok() {}
+    }
+    // More than one block of what each start adds.
+    for _ in 0..12 {
+        node.start();
+        assert_eq!(node.settle().failed, []);
+        assert_eq!(read(&node.to.join("second")), "2");
+        node.kill();
+    }
 }

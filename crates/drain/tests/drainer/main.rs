@@ -14,6 +14,7 @@ mod full;
 mod hosts;
 mod logged;
 mod mapped;
+mod mounts;
 mod named;
 mod node;
 mod numbers;
@@ -27,10 +28,10 @@ mod unknown;
 mod within;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mounts::{Unmounted, mount, mount_old};
 use node::{Node, library};
 
 fn read(path: &Path) -> String {
@@ -238,20 +239,6 @@ int clock_gettime(clockid_t which, struct timespec *now) {
     return result;
 }
 ";
-
-fn mount(arguments: &[&str], at: &Path) {
-    let done = Command::new(arguments[0]).args(&arguments[1..]).arg(at).status().unwrap();
-    assert!(done.success(), "{arguments:?} {}", at.display());
-}
-
-/// Unmounts a PFS when a test ends, however.
-struct Unmounted(PathBuf);
-
-impl Drop for Unmounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).stderr(Stdio::null()).status();
-    }
-}
 
 #[test]
 fn nothing_is_drained_below_the_mount_point_of_a_pfs_that_is_away() {

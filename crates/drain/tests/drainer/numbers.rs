@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::node::{LIMIT, Node, library};
-use super::{Unmounted, mount, read};
+use super::{mount_old, read};
 
 #[test]
 fn a_copy_stays_where_the_flash_gives_its_inode_number_to_a_later_file() {
@@ -14,13 +13,8 @@ fn a_copy_stays_where_the_flash_gives_its_inode_number_to_a_later_file() {
         return eprintln!("skipped: only root can mount");
     }
     let root = tempfile::tempdir().unwrap();
-    let (mut node, image) = (Node::new(&root, "n1", &[]), root.path().join("image"));
-    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    // Its inodes are too small for the time when they were made.
-    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-I", "128"]).arg(&image).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-    mount(&["mount", "-o", "loop", image.to_str().unwrap()], &node.from);
-    let _unmounted = Unmounted(node.from.clone());
+    let mut node = Node::new(&root, "n1", &[]);
+    let _unmounted = mount_old(&root, &node.from);
     node.from = node.from.join("out");
     fs::create_dir(&node.from).unwrap();
     node.start();

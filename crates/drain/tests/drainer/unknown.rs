@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::node::{LIMIT, Node, library};
-use super::{Unmounted, mount, read};
+use super::{mount_old, read};
 
 /// Writes a file as whole, or in its place.
 fn put(path: &Path, text: &str, in_place: bool) {
@@ -188,14 +188,8 @@ fn what_comes_to_a_name_during_its_copy_stays_on_a_pfs_that_tells_no_births() {
         return eprintln!("skipped: only root can mount");
     }
     let root = tempfile::tempdir().unwrap();
-    let (mut node, image) = (Node::new(&root, "n1", &[]), root.path().join("image"));
-    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    // Its inodes are too small for the time when they were made.
-    let made =
-        std::process::Command::new("mkfs.ext4").args(["-q", "-F", "-I", "128"]).arg(&image).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-    mount(&["mount", "-o", "loop", image.to_str().unwrap()], &node.to);
-    let _unmounted = Unmounted(node.to.clone());
+    let mut node = Node::new(&root, "n1", &[]);
+    let _unmounted = mount_old(&root, &node.to);
     node.to = node.to.join("out");
     fs::create_dir(&node.to).unwrap();
     for name in ["earlier", "replaced"] {

@@ -1,7 +1,7 @@
 //! What a stage-in copies from.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use client::LostByDisk;
 use disk::below::by_descriptor;
@@ -25,10 +25,20 @@ impl Source for Pfs {
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        self.with_open(entry, xattrs::read)
+    }
+
+    fn unkept_xattrs(&self, entry: &Found) -> Result<Vec<Vec<u8>>> {
+        self.with_open(entry, xattrs::unkept)
+    }
+}
+
+impl Pfs {
+    fn with_open<T>(&self, entry: &Found, read: impl Fn(&Path) -> Result<T>) -> Result<T> {
         if let Some(file) = self.open.get(entry) {
-            return xattrs::read(&by_descriptor(&file));
+            return read(&by_descriptor(&file));
         }
         // Whatever is there now: whether that is another is found out once it is copied.
-        xattrs::read(&by_descriptor(&self.opened(&entry.path, ENTRY)?))
+        read(&by_descriptor(&self.opened(&entry.path, ENTRY)?))
     }
 }

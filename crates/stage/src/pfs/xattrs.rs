@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::tree::{Result, Xattr, is_access_list, keeps_xattr};
+use crate::tree::{Result, Xattr, is_access_list, is_label, keeps_xattr};
 
 /// Those that a stage keeps; none where there are none.
 pub(super) fn read(path: &Path) -> Result<Vec<Xattr>> {
@@ -16,6 +16,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Xattr>> {
     let read = kept.map(|name| Ok((name.to_vec(), value(path, name)?)));
     // One that was removed meanwhile is none.
     read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
+}
+
+/// The names of the others, but for the system's labels.
+pub(super) fn unkept(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let names = match names(path) {
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        names => names?,
+    };
+    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.filter(|name| !keeps_xattr(name) && !is_label(name)).map(<[u8]>::to_vec).collect())
 }
 
 /// Takes the access lists away that are not among `kept`.

@@ -13,3 +13,11 @@ pub(crate) fn is_access_list(name: &[u8]) -> bool {
 pub(crate) fn keeps_xattr(name: &[u8]) -> bool {
     name.starts_with(b"user.") || is_access_list(name)
 }
+
+/// Whether an extended attribute is one that a system gives its files by itself, by its own policy: the copy has what
+/// its own system gives it.
+pub(crate) fn is_label(name: &[u8]) -> bool {
+    const LABELS: [&[u8]; 5] =
+        [b"security.selinux", b"security.SMACK64", b"security.apparmor", b"security.ima", b"security.evm"];
+    LABELS.iter().any(|label| name.starts_with(label))
+}
