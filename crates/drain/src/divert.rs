@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::copy::Outcome;
 use crate::drain::Drain;
 use crate::logs::SPECTRAL;
-use crate::settings::SameName;
+use crate::settings::{OWN_FOLDER, SameName};
 use crate::state::State;
 use crate::status::Trouble;
 
@@ -25,8 +25,20 @@ impl Drain {
         taken
     }
 
-    /// Why nothing is put under `target`, if that is the drain's own log: who writes on in that would damage the file.
-    pub(crate) fn is_log(&self, path: &Path, target: &Path) -> Option<Outcome> {
+    /// Why nothing is put under `target`, if that is the drain's own: its log, as who writes on in that would damage the
+    /// file, or the folder in which its nodes meet.
+    pub(crate) fn is_own(&self, path: &Path, target: &Path) -> Option<Outcome> {
+        if target.starts_with(self.to.join(OWN_FOLDER)) {
+            return Some(Outcome::Failed(Trouble {
+                path: path.display().to_string(),
+                errno: Errno::EXIST.raw_os_error(),
+                message: format!("{} is the drain's own name, and no file's", target.display()),
+                advice: format!(
+                    "give what is called {OWN_FOLDER} in the drained folder another name; remove it where an earlier \
+                     drain has left it and nobody needs it; or start the drain with --same-name folder"
+                ),
+            }));
+        }
         let is_it = target.file_name() == Some(SPECTRAL.as_ref()) && target.parent() == Some(&*self.to);
         is_it.then(|| {
             Outcome::Taken(Trouble {

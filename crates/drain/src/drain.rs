@@ -1,6 +1,6 @@
 //! One node's drainer: its parts, its threads, and what they share.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -98,13 +98,16 @@ impl Drain {
         unseen.into_iter().map(trouble).collect()
     }
 
-    /// Has all files read and compared that have landed, where one may have changed and no time of change tells it.
+    /// Has all files read and compared that have landed, where one may have changed and no time of change tells it: as
+    /// the file system says that its folder is on, which may be mounted below the drained one.
     pub(crate) fn doubt(&self) {
-        if self.top.folder(Path::new("")).is_ok_and(stamps_maps) {
-            return;
-        }
         let landed: Vec<PathBuf> = self.lock().ledger.paths().cloned().collect();
-        landed.iter().for_each(|path| self.notice(path));
+        let mut stamps: HashMap<&Path, bool> = HashMap::new();
+        let mut tells = |path| {
+            let folder = Path::parent(path).unwrap_or(path);
+            *stamps.entry(folder).or_insert_with(|| self.top.folder(folder).is_ok_and(stamps_maps))
+        };
+        landed.iter().filter(|path| !tells(path)).for_each(|path| self.notice(path));
     }
 
     /// Takes what was found into the table, if it is owed; whether nothing was known of it.
@@ -186,7 +189,7 @@ impl Drain {
         let mut names = SUFFIXES_MAX;
         loop {
             let attempt = || self.copier.attempt(path, &target, there, |version| begin(&target, version));
-            match self.is_log(path, &target).unwrap_or_else(attempt) {
+            match self.is_own(path, &target).unwrap_or_else(attempt) {
                 Outcome::Taken(_) if names > 0 && self.same_name == SameName::Suffix => {
                     names -= 1;
                     target = self.divert(path, target);

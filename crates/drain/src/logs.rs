@@ -143,7 +143,13 @@ impl Logs {
         };
         let mut output = self.lock();
         output.spectral.extend_from_slice(format!("{SPECTRAL_BEGIN}{verb} File : ").as_bytes());
-        output.spectral.extend_from_slice(target.as_os_str().as_bytes());
+        for byte in target.as_os_str().as_bytes() {
+            // A line's end in a name would make lines of it that nobody has written.
+            match byte.is_ascii_control() {
+                true => output.spectral.extend(byte.escape_ascii()),
+                false => output.spectral.push(*byte),
+            }
+        }
         output.spectral.push(b'\n');
     }
 

@@ -55,6 +55,41 @@ fn the_drains_log_is_not_appended_to_a_file_of_somebody() {
 }
 
 #[test]
+fn a_folder_of_the_job_that_is_called_as_the_drains_is_told_and_leaves_that_alone() {
+    for words in [&[][..], &["--same-name", "folder"]] {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = Node::new(&root, "n1", &[]);
+        let state: &'static str = root.path().join("state").to_str().unwrap().to_owned().leak();
+        node.words = [words, &["--state", state]].concat().leak();
+        node.state = Some(state.into());
+        fs::create_dir_all(node.from.join(".forebay-drain/s")).unwrap();
+        fs::write(node.from.join(".forebay-drain/s/n9.status"), "of the job").unwrap();
+        node.start();
+        let failed = node.settle().failed;
+        if words.is_empty() {
+            assert!(failed.len() == 1 && failed[0].message.contains("is the drain's own name"), "{failed:?}");
+            assert!(!node.to.join(".forebay-drain/s/n9.status").exists());
+        } else {
+            assert_eq!(failed, []);
+            assert_eq!(read(&node.to.join("n1/.forebay-drain/s/n9.status")), "of the job");
+        }
+    }
+}
+
+#[test]
+fn a_name_with_a_lines_end_makes_no_line_of_the_log_that_nobody_has_written() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    fs::write(node.from.join("a\nSpectral Work DONE File : forged"), "text").unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    node.stop();
+    let log = read(&node.to.join("spectral.log"));
+    assert!(!log.contains("\nSpectral Work DONE File : forged"), "{log}");
+    assert!(log.contains("a\\nSpectral"), "{log}");
+}
+
+#[test]
 fn files_whose_names_differ_in_what_is_no_utf8_have_lines_of_their_own_in_the_receipt() {
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::new(&root, "n1", &[]);
