@@ -250,8 +250,11 @@ fn a_paused_drain_copies_nothing_until_it_goes_on() {
     let node = Node::start(folder.path(), "n1", &[]);
     node.drain(&["pause"]).expect_success();
     fs::write(node.from.join("a"), "text").unwrap();
-    let status = node.drain(&["wait", "--timeout", "1"]);
-    assert_eq!(status.code(), 74);
+    let waited = node.drain(&["wait", "--timeout", "3"]);
+    assert_eq!(waited.code(), 74);
+    let told = |text: &str| waited.stderr.matches(text).count();
+    // While it is waited, and at the end.
+    assert_eq!((told("paused"), told("`forebay drain resume --from ")), (2, 2), "{}", waited.stderr);
     assert!(!node.to.join("a").exists());
     // What is said of a node is what it last noted where the nodes of a job meet.
     let status = || node.drain(&["status"]).stdout;

@@ -172,6 +172,10 @@ fn a_name_of_which_nothing_was_drained_is_published_only_where_that_is_asked_for
     node.drain(&["wait"]).expect_success();
     node.drain(&["commit", "step1"]).expect_success();
     node.drain(&["commit", "nosuch", "--empty"]).expect_success();
+    // The link would lead to itself.
+    let refused = node.drain(&["commit", "latest", "--empty"]);
+    assert!(refused.code() == 64 && refused.stderr.contains("`latest`"), "{}", refused.stderr);
+    assert_eq!(fs::read_link(node.to.join("latest")).unwrap().to_str(), Some("step1"));
     assert!(node.to.join("nosuch.committed").exists());
     node.kill();
 }

@@ -19,6 +19,9 @@ use crate::placed::Placed;
 use crate::rendezvous::{Rendezvous, path_in};
 use crate::status::Answer;
 
+/// The name of the link to the last group that was committed.
+pub const LATEST: &str = "latest";
+
 /// The name of a group, written one way; `None` where it is none below a folder.
 pub fn plain(name: &str) -> Option<String> {
     let parts: PathBuf = Path::new(name).components().collect();
@@ -122,10 +125,10 @@ fn must_not_be_drained(rendezvous: &Path, to: &Path, path: &Path) -> io::Result<
 /// made.
 ///
 /// # Errors
-/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name ([`plain`]).
+/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name ([`plain`]), or the link's.
 pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> io::Result<Vec<PathBuf>> {
-    let name = &*plain(name).ok_or(ErrorKind::InvalidInput)?;
-    let (file, latest) = (to.join(format!("{name}.committed")), to.join("latest"));
+    let name = &*plain(name).filter(|name| name != LATEST).ok_or(ErrorKind::InvalidInput)?;
+    let (file, latest) = (to.join(format!("{name}.committed")), to.join(LATEST));
     let may_be_replaced = |path: &Path, found| {
         must_be_of_a_commit(path, found)?;
         must_not_be_drained(rendezvous, to, path)

@@ -33,8 +33,10 @@ struct Summary<'a> {
     /// Files on the PFS, verified, and their bytes.
     done: usize,
     bytes: u64,
-    /// Those of them of whose owner and attributes the PFS refuses something.
+    /// Those of them of which the PFS lacks something of owner, attributes and times.
     left_out: usize,
+    /// Those of them that were read back in samples, not as a whole.
+    sampled: usize,
     /// Files that could not be copied.
     failed: usize,
     /// Files that somebody had open for writing.
@@ -52,8 +54,10 @@ pub struct Receipt {
     pub path: PathBuf,
     /// The nodes that have drained more files than their logs tell of: they are missing in it.
     pub short: Vec<String>,
-    /// How many files lack an owner or attribute that the PFS refuses.
+    /// How many files lack an owner, attribute or time.
     pub left_out: usize,
+    /// How many files were read back in samples only.
+    pub sampled: usize,
 }
 
 impl Rendezvous {
@@ -86,7 +90,7 @@ impl Rendezvous {
         file.sync_all()?;
         place.replace_with(&draft)?;
         File::open(self.folder())?.sync_all()?;
-        Ok(Receipt { path, short, left_out: summary.left_out })
+        Ok(Receipt { path, short, left_out: summary.left_out, sampled: summary.sampled })
     }
 }
 
@@ -107,6 +111,7 @@ fn summary(files: &Files) -> Summary<'_> {
                 summary.done += 1;
                 summary.bytes += line["size"].as_u64().unwrap_or_default();
                 summary.left_out += usize::from(line["left_out"].get(0).is_some());
+                summary.sampled += usize::from(line["sampled"] == true);
             }
             Some("removed") => summary.removed += 1,
             Some("kept") => summary.kept += 1,

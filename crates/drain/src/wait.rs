@@ -51,8 +51,19 @@ pub trait Watcher {
     /// A drainer has not been heard of for a minute.
     fn silent(&mut self, status: &Status);
 
+    /// A drainer copies nothing, as somebody has told it so.
+    fn paused(&mut self, status: &Status);
+
     /// At the present rate a drainer is not ready when the job's time ends.
     fn late(&mut self, status: &Status, seconds_left: u64);
+}
+
+/// What was told of a drainer.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum About {
+    Silence,
+    Pause,
+    Lateness,
 }
 
 /// Waits until every drainer of the session has decided about all that is closed by now.
@@ -124,7 +135,7 @@ fn wait_for(
 ) -> std::io::Result<Ending> {
     // What is longer than the clock goes is without end.
     let give_up = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
+    let mut told: BTreeSet<(String, About)> = BTreeSet::new();
     let mut seen: Option<BTreeSet<String>> = None;
     let mut room = RoomForAnswers { looked: Instant::now(), full: 0 };
     loop {
@@ -141,11 +152,14 @@ fn wait_for(
             return Ok(ending);
         }
         for status in &silent {
-            if status.silence() > SILENCE_MAX && told.insert((status.host.clone(), false)) {
+            if status.silence() > SILENCE_MAX && told.insert((status.host.clone(), About::Silence)) {
                 watcher.silent(status);
             }
+            if status.paused && told.insert((status.host.clone(), About::Pause)) {
+                watcher.paused(status);
+            }
             if let Some(left) = late(status)
-                && told.insert((status.host.clone(), true))
+                && told.insert((status.host.clone(), About::Lateness))
             {
                 watcher.late(status, left);
             }

@@ -224,6 +224,7 @@ struct Silent;
 impl drain::wait::Watcher for Silent {
     fn sums(&mut self, _: drain::wait::Sums) {}
     fn silent(&mut self, _: &drain::status::Status) {}
+    fn paused(&mut self, _: &drain::status::Status) {}
     fn late(&mut self, _: &drain::status::Status, _: u64) {}
 }
 

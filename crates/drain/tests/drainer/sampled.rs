@@ -19,4 +19,6 @@ fn a_receipt_says_of_which_files_only_samples_were_read_back() {
     let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let sampled = |name| lines.iter().any(|line| line["path"] == name && line["sampled"] == true);
     assert_eq!((sampled("full"), sampled("large")), (false, true), "{log}");
+    let receipt = read(&node.to.join(".forebay-drain/s/receipt.jsonl"));
+    assert!(receipt.lines().next().is_some_and(|line| line.contains("\"sampled\":1")), "{receipt}");
 }

@@ -49,7 +49,15 @@ fn account(of: &DrainOf, session: Rendezvous, answers: &[Answer], output: &Outpu
     if receipt.left_out > 0 {
         let (files, path) = (receipt.left_out, receipt.path.display());
         output.note(&format!(
-            "forebay: {files} files are without an owner or attribute that the PFS refuses: `left_out` in {path}"
+            "forebay: {files} files are without an owner, attribute or time that the PFS does not take: `left_out` in \
+             {path}"
+        ));
+    }
+    if receipt.sampled > 0 {
+        output.note(&format!(
+            "forebay: of {} large files samples were read back, not all: `sampled` in {}",
+            receipt.sampled,
+            receipt.path.display()
         ));
     }
     if receipt.short.is_empty() { Ok(()) } else { Err(unlogged(&receipt)) }
@@ -112,6 +120,15 @@ fn not_running(stopped: &[Status]) -> Failure {
 
 /// What to do about drainers that do not answer.
 fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
+    let paused: Vec<Status> = silent.iter().filter(|status| status.paused).cloned().collect();
+    if let [first, ..] = &paused[..] {
+        let hosts: Vec<&str> = paused.iter().map(|status| status.host.as_str()).collect();
+        return Failure::Refused {
+            exit: ExitCode::StageOut,
+            message: format!("the drainers of {} are paused: nothing is copied there", hosts.join(", ")),
+            advice: format!("{} on such a node goes on, then repeat the command", resume_command(first)),
+        };
+    }
     let (hosts, again) = hosts_and_starts(silent);
     Failure::Refused {
         exit: ExitCode::StageOut,
@@ -122,6 +139,10 @@ fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
             render::word(&of.to)
         ),
     }
+}
+
+fn resume_command(status: &Status) -> String {
+    format!("`forebay drain resume --from {}`", render::word(&status.from))
 }
 
 /// Names what is not on the PFS.
@@ -167,6 +188,12 @@ pub(super) fn commit(
             "name a file or folder there, without `..`",
         ));
     };
+    if name == drain::commit::LATEST {
+        return Err(Failure::usage(
+            format!("`{name}` in {} is the link that commits make: it would lead to itself", of.to.display()),
+            "name the file or folder of the job that is to be published",
+        ));
+    }
     let answers = wait_for(of, timeout, output)?;
     let rendezvous = settings::rendezvous(&of.to, of.session.as_deref());
     let has = wait::has_drained(&rendezvous, &of.to, Path::new(name));
@@ -217,6 +244,14 @@ impl Watcher for Told<'_> {
             "forebay: the drainer of {} has not been heard of for a minute; what is there stays there until the \
              node is back",
             status.host
+        ));
+    }
+
+    fn paused(&mut self, status: &Status) {
+        self.output.note(&format!(
+            "forebay: the drainer of {} is paused: nothing is copied until {} there",
+            status.host,
+            resume_command(status)
         ));
     }
 
