@@ -81,6 +81,26 @@ impl Drain {
         troubles
     }
 
+    /// Takes out what was called lost, and whose file has landed under another name since: it was renamed just before.
+    pub(crate) fn reconsider(&self, troubles: &mut Vec<Trouble>) {
+        troubles.retain(|trouble| {
+            let path = Path::new(&trouble.path);
+            if trouble.advice != LOST_ADVICE {
+                return true;
+            }
+            let state = self.lock();
+            let (landed, lives_on) = (state.ledger.get(path).cloned(), self.lives_on(&state, path));
+            drop(state);
+            match landed {
+                Some(landed) if lives_on => self.let_be(path, &landed, "another file is there now"),
+                Some(_) => return true,
+                // That was said as its new name landed.
+                None => {}
+            }
+            false
+        });
+    }
+
     /// Whether what has landed is there, so far as `target` is its name.
     ///
     /// # Errors

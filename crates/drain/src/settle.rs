@@ -24,6 +24,7 @@ impl Drain {
         let (barrier, more) = self.decide();
         // One that was tried since is named once.
         unseen.retain(|trouble| !barrier.failed.contains_key(Path::new(&trouble.path)));
+        self.reconsider(&mut unseen);
         // What cannot be looked at may be owed: then not all is.
         unseen.extend(more);
         unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));

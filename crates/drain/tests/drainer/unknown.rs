@@ -34,47 +34,47 @@ fn is_told(node: &Node, name: &str) {
 
 #[test]
 fn what_was_changed_on_the_pfs_stays_where_the_ledger_does_not_have_it() {
-    for words in [&[][..], &["--same-name", "folder"]] {
-        for (loses_all, in_place) in [(false, true), (false, false), (true, true), (true, false)] {
-            let root = tempfile::tempdir().unwrap();
-            let mut node = Node::new(&root, "n1", words);
-            node.start();
-            // Also what a file of an earlier job was replaced by, and what was drained more than once.
-            let to = if words.is_empty() { node.to.clone() } else { node.to.join("n1") };
-            fs::create_dir_all(&to).unwrap();
-            fs::write(to.join("changed"), "of an earlier job").unwrap();
-            for text in ["first", "second"] {
-                for name in ["changed", "rewritten", "same"] {
-                    fs::write(node.from.join(name), text).unwrap();
-                }
-                assert_eq!(node.settle().failed, []);
-            }
-            node.kill();
-            // As of a kill right after the rename, or of a disk that took nothing, or lost it.
-            cut(&node, |line| {
-                line.contains("\"of\"")
-                    || !loses_all && !line.contains("landed") && !line.contains("\"ctime\":null")
-            });
-            if !loses_all {
-                cut(&node, |line| !line.contains("placed") || line.contains("over"));
-            }
-            put(&to.join("changed"), "by somebody", in_place);
-            fs::write(node.from.join("rewritten"), "by the job").unwrap();
-            for _ in 0..2 {
-                node.start();
-                let name = if words.is_empty() { "changed" } else { "n1/changed" };
-                is_told(&node, name);
-                node.kill();
-            }
-            let there = ["changed", "rewritten", "same"].map(|name| read(&to.join(name)));
-            assert_eq!(there, ["by somebody", "by the job", "second"], "{loses_all} {in_place}");
-            // As is advised.
-            fs::rename(to.join("changed"), to.join("theirs")).unwrap();
-            node.start();
-            assert_eq!(node.settle().failed, []);
-            assert_eq!(read(&to.join("changed")), "second");
+    stays_though_unknown(&[], false, true);
+    stays_though_unknown(&[], true, false);
+    stays_though_unknown(&["--same-name", "folder"], true, true);
+}
+
+fn stays_though_unknown(words: &'static [&'static str], loses_all: bool, in_place: bool) {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", words);
+    node.start();
+    // Also what a file of an earlier job was replaced by, and what was drained more than once.
+    let (to, name) = match words {
+        [] => (node.to.clone(), "changed"),
+        _ => (node.to.join("n1"), "n1/changed"),
+    };
+    fs::create_dir_all(&to).unwrap();
+    fs::write(to.join("changed"), "of an earlier job").unwrap();
+    for text in ["first", "second"] {
+        for name in ["changed", "rewritten", "same"] {
+            fs::write(node.from.join(name), text).unwrap();
         }
+        assert_eq!(node.settle().failed, []);
     }
+    node.kill();
+    // As of a kill right after the rename, or of a disk that took nothing, or lost it.
+    let is_before =
+        |line: &str| !line.contains("landed") && (!line.contains("placed") || line.contains("over"));
+    cut(&node, |line| line.contains("\"of\"") || !loses_all && is_before(line));
+    put(&to.join("changed"), "by somebody", in_place);
+    fs::write(node.from.join("rewritten"), "by the job").unwrap();
+    for _ in 0..2 {
+        node.start();
+        is_told(&node, name);
+        node.kill();
+    }
+    let there = ["changed", "rewritten", "same"].map(|name| read(&to.join(name)));
+    assert_eq!(there, ["by somebody", "by the job", "second"], "{loses_all} {in_place}");
+    // As is advised.
+    fs::rename(to.join("changed"), to.join("theirs")).unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&to.join("changed")), "second");
 }
 
 /// Killed as a copy and what has its name change places.
