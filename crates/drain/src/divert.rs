@@ -34,8 +34,8 @@ impl Drain {
                 errno: Errno::EXIST.raw_os_error(),
                 message: format!("{} is the drain's own name, and no file's", target.display()),
                 advice: format!(
-                    "give what is called {OWN_FOLDER} in the drained folder another name; remove it where an earlier \
-                     drain has left it and nobody needs it; or start the drain with --same-name folder"
+                    "give what is called {OWN_FOLDER} in the drained folder another name, or start the drain with \
+                     --same-name folder"
                 ),
             }));
         }

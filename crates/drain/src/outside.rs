@@ -8,8 +8,9 @@ use std::sync::Mutex;
 
 use disk::below::Root;
 
-use crate::generation::{Seen, look};
+use crate::generation::{Kind, Seen, look};
 use crate::overlap;
+use crate::settings::OWN_FOLDER;
 use crate::top::Top;
 
 /// The folders that are left out of walks.
@@ -28,16 +29,17 @@ impl LeftOut {
 
     /// Whether the folder `path`, below `top`, is one. That is said once.
     pub(crate) fn has(&self, top: &Top, path: &Path, seen: &Seen) -> bool {
-        if !(self.is_target(seen) || seen.is_mounted && overlap::is_of(&top.path().join(path), &self.to)) {
+        let whole = top.path().join(path);
+        let why = if self.is_target(seen) || seen.is_mounted && overlap::is_of(&whole, &self.to) {
+            format!("where the drain goes, {}, by another path: unmount it there", self.to.display())
+        } else if path == Path::new(OWN_FOLDER) && is_drainers(top) {
+            "an earlier drainer's own folder: remove it when nobody needs it".to_owned()
+        } else {
             return false;
-        }
+        };
         let mut told = self.told.lock().expect("no thread panics with the lock");
         if told.insert(path.to_owned()) {
-            tracing::warn!(
-                "{} is where the drain goes, {}, by another path: it is left out; unmount it there",
-                top.path().join(path).display(),
-                self.to.display()
-            );
+            tracing::warn!("{} is left out, as it is {why}", whole.display());
         }
         true
     }
@@ -47,6 +49,13 @@ impl LeftOut {
         let numbers = Some(numbers(seen));
         self.numbers == numbers && numbers_of(&self.to) == numbers
     }
+}
+
+/// Whether a drainer has left its own folder in the drained one: this one has another.
+fn is_drainers(top: &Top) -> bool {
+    let is_file = |seen: Option<Seen>| seen.is_some_and(|seen| seen.kind == Kind::File);
+    let has = |name| top.find(&Path::new(OWN_FOLDER).join(name)).is_ok_and(is_file);
+    ["lock", "ledger"].into_iter().all(has)
 }
 
 fn numbers_of(folder: &Path) -> Option<(u64, u64)> {
