@@ -56,14 +56,6 @@ fn of(state: &Path, from: &Path, to: &Path, session: &str) -> Of {
     Of { from: from.to_owned(), to: to.to_owned(), session: session.to_owned() }
 }
 
-/// The path without links, as far as it is there.
-pub(crate) fn nearest(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let found = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, real)) = found else { return whole };
-    whole.strip_prefix(above).map_or_else(|_| real.clone(), |below| real.join(below))
-}
-
 /// What the ledger's drain owes that `asked` would not bring to where it was to go.
 fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<Option<String>> {
     let Some(of) = ledger.of().filter(|of| (&of.from, &of.to) != (&asked.from, &asked.to)) else {

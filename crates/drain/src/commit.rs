@@ -125,7 +125,8 @@ fn must_not_be_drained(rendezvous: &Path, to: &Path, path: &Path) -> io::Result<
 /// made.
 ///
 /// # Errors
-/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name ([`plain`]), or the link's.
+/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name
+/// ([`plain`]), or the link's.
 pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> io::Result<Vec<PathBuf>> {
     let name = &*plain(name).filter(|name| name != LATEST).ok_or(ErrorKind::InvalidInput)?;
     let (file, latest) = (to.join(format!("{name}.committed")), to.join(LATEST));

@@ -91,7 +91,6 @@ impl Copier {
             return not_now;
         }
         begin(before.generation);
-        self.before.look(target);
         match self.publisher.publish(found(source.clone(), &before), target) {
             Err(fault) => self.failed(path, target, &fault),
             Ok(published) => match self.top.look_at(path) {

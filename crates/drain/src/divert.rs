@@ -25,8 +25,8 @@ impl Drain {
         taken
     }
 
-    /// Why nothing is put under `target`, if that is the drain's own: its log, as who writes on in that would damage the
-    /// file, or the folder in which its nodes meet.
+    /// Why nothing is put under `target`, if that is the drain's own: its log, as who writes on in that would damage
+    /// the file, or the folder in which its nodes meet.
     pub(crate) fn is_own(&self, path: &Path, target: &Path) -> Option<Outcome> {
         if target.starts_with(self.to.join(OWN_FOLDER)) {
             return Some(Outcome::Failed(Trouble {

@@ -174,6 +174,7 @@ impl Drain {
 
     fn attempt(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
         let begin = |target: &Path, generation| {
+            self.copier.before.look(target);
             let mut state = self.lock();
             let begun = Landed { target: target.to_owned(), generation, crc32c: None, left_out: vec![] };
             let noted = state.ledger.begin(path, begun);

@@ -6,8 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::bound::nearest;
 use crate::generation::Stamp;
+use crate::overlap::nearest;
 use crate::status::{SILENCE_MAX, Status};
 use crate::top::Top;
 

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 
 use disk::mount_table::{Mount, holding, mounts};
 
-use crate::bound::nearest;
-
 /// A folder as its file system has it, whatever paths lead there.
 #[derive(Clone, Debug)]
 struct Spot {
@@ -79,4 +77,12 @@ fn spots(folder: &Path) -> Vec<Spot> {
     let below = mounts().unwrap_or_default().into_iter().filter(is_below);
     let below = below.filter_map(|mount| Spot::of(&mount.mountpoint, &mount));
     Spot::at(folder).into_iter().chain(below).collect()
+}
+
+/// The path without links, as far as it is there.
+pub(crate) fn nearest(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = found else { return whole };
+    whole.strip_prefix(above).map_or_else(|_| real.clone(), |below| real.join(below))
 }

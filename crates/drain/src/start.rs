@@ -174,9 +174,8 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     let (from, to) = ends(settings)?;
     let (host, folder) = (settings.host(), settings.rendezvous());
     let flash = flash(&top, state, &folder, &host)?;
-    let mut ledger = bound::open(state, &from, &to, &settings.session())?;
-    let claims = claims(settings, &mut ledger, &top)?;
-    let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
+    let ledger = bound::open(state, &from, &to, &settings.session())?;
+    let (claims, shared) = claims(settings, ledger, &top)?;
     let id = format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from));
     let source = Source::of(&from, Arc::new(Lost { state: shared.clone(), flash: flash.clone() }));
     let target = Target::new(&to, Some(Arc::clone(&claims)), shared.clone());
@@ -186,8 +185,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
-        watch: Watch::open(Arc::clone(&top), &whole(state)?, &to)
-            .context("watch the drained folder (inotify)")?,
+        watch: Watch::open(Arc::clone(&top), &whole(state)?, &to).context("watch it (inotify)")?,
         logs: Logs::open(&to, &folder, &host)
             .with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),
@@ -226,13 +224,17 @@ fn publisher(id: &str, state: &Path, source: Source, target: Target) -> anyhow::
 }
 
 /// The names on the PFS that this node has. What they say of what was about to be published, the ledger learns.
-fn claims(settings: &Settings, ledger: &mut Ledger, top: &Top) -> anyhow::Result<Arc<Claims>> {
+fn claims(
+    settings: &Settings,
+    mut ledger: Ledger,
+    top: &Top,
+) -> anyhow::Result<(Arc<Claims>, Arc<Mutex<State>>)> {
     let (host, own) = (settings.host(), Own::new(top.path().to_owned(), top.identity()));
-    let names = (settings.same_name != SameName::Folder).then(|| kept(ledger));
+    let names = (settings.same_name != SameName::Folder).then(|| kept(&ledger));
     let opened = Claims::open(&settings.rendezvous(), &host, identity_hash(&own), names);
     let (claims, intents) = opened.context("open the claims")?;
     ledger.learn(intents);
-    Ok(Arc::new(claims))
+    Ok((Arc::new(claims), Arc::new(Mutex::new(State::new(ledger, &host)))))
 }
 
 impl Names for Mutex<State> {

@@ -143,8 +143,7 @@ fn wait_for(
         watcher.sums(sums(&statuses));
         // A name that changes while the folder is listed, as one is taken back and another is made, may be missed once.
         let hosts: BTreeSet<String> = statuses.iter().map(|status| status.host.clone()).collect();
-        let is_sure = seen.as_ref() == Some(&hosts);
-        seen = Some(hosts);
+        let is_sure = seen.replace(hosts.clone()).as_ref() == Some(&hosts);
         let is_late = give_up.is_some_and(|give_up| Instant::now() >= give_up);
         let (silent, others): (Vec<Status>, Vec<Status>) =
             statuses.into_iter().partition(|status| !answers.iter().any(|answer| answer.host == status.host));

@@ -73,12 +73,8 @@ impl Watch {
         if let Err(errno) = self.top.is_there() {
             return vec![(below.to_owned(), errno)];
         }
-        let is_out = |seen: &Seen| self.out.has(&self.top, below, seen);
-        if !below.as_os_str().is_empty() && self.top.glance(below).is_ok_and(|seen| is_out(&seen)) {
-            return Vec::new();
-        }
         let mut unseen = Vec::new();
-        let mut folders = vec![below.to_owned()];
+        let mut folders = self.unless_left_out(below);
         while let Some(folder) = folders.pop() {
             let path = self.top.path().join(&folder);
             if path == self.skip {
@@ -112,6 +108,13 @@ impl Watch {
         // A folder that went while it was walked through has no names.
         unseen.extend(self.top.is_there().err().map(|errno| (below.to_owned(), errno)));
         unseen
+    }
+
+    /// The folder, unless it is left out.
+    fn unless_left_out(&self, below: &Path) -> Vec<PathBuf> {
+        let is_out = |seen: Seen| self.out.has(&self.top, below, &seen);
+        let is_left_out = !below.as_os_str().is_empty() && self.top.glance(below).is_ok_and(is_out);
+        if is_left_out { Vec::new() } else { vec![below.to_owned()] }
     }
 
     /// Waits for notices and hands them over, for ever.
