@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
-use disk::format::{self, OF_NODES};
+use disk::format::{self, OF_FRAGMENTS, OF_NODES};
 use model::{FragmentIndex, SessionId, phase::Direction, phase::StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
@@ -35,8 +35,8 @@ use stage::remote::RemoteNode;
 use stage::session::SessionError;
 use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
 use wire::data::dial::{Via, dial};
-use wire::data::hello::Claim;
-use wire::data::{Reply, Request, Stream};
+use wire::data::hello::{Claim, HelloError};
+use wire::data::{Reply, Request, Stream, handed_over};
 use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAddress};
 
 /// Pause between two status lines; the node is promised two a second.
@@ -99,7 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// A mover's life.
 fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Result<ExitCode> {
-    let spec: FragmentSpec = read(fragment)?;
+    let spec: FragmentSpec = read(fragment, OF_FRAGMENTS)?;
     let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
     let stream = match rustix::net::sockopt::socket_domain(&socket).context("stdout is not a socket")? {
         AddressFamily::UNIX => Stream::Unix(socket.into()),
@@ -111,7 +111,7 @@ fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Res
 }
 
 fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> anyhow::Result<ExitCode> {
-    let spec: StageSpec = read(spec)?;
+    let spec: StageSpec = read(spec, OF_NODES)?;
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
@@ -140,7 +140,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> 
 
 /// What is left of a stage that nobody wants any more.
 fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
-    let spec: StageSpec = read(spec)?;
+    let spec: StageSpec = read(spec, OF_NODES)?;
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     let kept = Journal::open(journal, &spec)?;
     identity::assume(&spec.owner)?;
@@ -148,9 +148,9 @@ fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+fn read<T: DeserializeOwned>(path: &Path, known: u32) -> anyhow::Result<T> {
     let text = std::fs::read(path).with_context(|| format!("read specification {}", path.display()))?;
-    format::decode(&text, OF_NODES).with_context(|| format!("understand specification {}", path.display()))
+    format::decode(&text, known).with_context(|| format!("understand specification {}", path.display()))
 }
 
 /// The fragment that is here, and the nodes of the others, which can help.
@@ -185,11 +185,11 @@ fn remote_node(
         let credential = target.credential.clone().ok_or(std::io::ErrorKind::InvalidInput)?;
         let (instance, namespace) = (target.instance.clone(), target.namespace);
         let claim = Claim { instance, namespace, fragment, session };
-        let dialled = dial(&address, Via::Tcp, &credential, &claim);
-        let (mut connection, _) = dialled.map_err(|error| std::io::Error::other(chain(&error)))?;
+        let failed = |error: HelloError| std::io::Error::other(chain(&error));
+        let (mut connection, _) = dial(&address, Via::Tcp, &credential, &claim).map_err(failed)?;
         connection.send(0, &Request::StartMover, &[])?;
         match connection.receive::<Reply>()?.message {
-            Reply::Done => Ok(connection.into_stream()?),
+            Reply::Done => handed_over::go_on(connection, &credential, &claim).map_err(failed),
             Reply::Failed(errno) => Err(std::io::Error::from_raw_os_error(errno)),
             _ => Err(std::io::ErrorKind::InvalidData.into()),
         }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use client::Client;
 use wire::data::credential::{Capability, Credential};
-use wire::data::hello::Key;
-use wire::data::{Connection, Stream};
+use wire::data::hello::{HelloError, Key};
+use wire::data::{Connection, Stream, handed_over};
 use wire::mover::{Answer, Errand, Order, Outcome};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget};
 use wire::ticket::{self, TicketError};
@@ -40,6 +40,9 @@ pub enum ServeError {
     /// A thread could not be started, or the first order was another.
     #[error("the coordinator did not begin with a stage")]
     NotBegun,
+    /// Its connection is encrypted, and that did not come about.
+    #[error("begin anew with the coordinator of the stage")]
+    Hello(#[from] HelloError),
 }
 
 /// What a mover works for.
@@ -63,6 +66,7 @@ pub struct Post<'a> {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)) -> Result<(), ServeError> {
+    let stream = &take_over(stream.try_clone()?, post)?;
     let mut orders = Connection::new(stream.try_clone()?);
     let answers = Arc::new(Mutex::new(Connection::new(stream.try_clone()?)));
     let first = orders.receive::<Order>()?;
@@ -98,6 +102,15 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
         std::thread::sleep(END_WITHIN / 500);
     }
     if end.kind() == std::io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(end.into()) }
+}
+
+/// Whoever has a credential for the namespace is heard; what it asks for is judged by its ticket.
+fn take_over(stream: Stream, &Post { fragment, namespace, .. }: &Post<'_>) -> Result<Stream, HelloError> {
+    let Some(keys) = fragment.keys() else { return Ok(stream) };
+    handed_over::take_over(stream, keys, |claim| {
+        let known = (&fragment.instance, namespace, fragment.index);
+        (&claim.instance, claim.namespace, claim.fragment) == known
+    })
 }
 
 /// Connects to the buffer, with what this host knows of it, and takes on the owner's rights. Says, too, whether the

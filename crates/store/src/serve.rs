@@ -31,11 +31,11 @@ use hurried::Hurried;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
-fn serve(server: &Server, stranger: Stranger, mut stream: Stream) {
-    let greeted = greet(server, stranger.stream(), &mut stream);
+fn serve(server: &Server, stranger: Stranger, stream: Stream) {
+    let greeted = greet(server, stranger.stream(), stream);
     drop(stranger);
-    let served = match greeted {
-        Ok(served) => served,
+    let (served, stream) = match greeted {
+        Ok(greeted) => greeted,
         Err(error) => {
             tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
             return;
@@ -57,9 +57,10 @@ enum Served {
 }
 
 /// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death
-/// must find all that it could have sent something by.
-fn greet(server: &Server, handle: &Arc<Stream>, stream: &mut Stream) -> Result<Served, HelloError> {
-    let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
+/// must find all that it could have sent something by. What follows goes over the stream that is given back.
+fn greet(server: &Server, handle: &Arc<Stream>, mut stream: Stream) -> Result<(Served, Stream), HelloError> {
+    let is_over_network = stream.is_over_network();
+    let mut hurried = Hurried { stream: &mut stream, until: Instant::now() + HELLO_TIMEOUT };
     // A refusal is final for clients; a connection that is dropped they try again.
     let find = |claim: &Claim| {
         let may_come = server.may_come(&claim.instance);
@@ -80,7 +81,11 @@ fn greet(server: &Server, handle: &Arc<Stream>, stream: &mut Stream) -> Result<S
         };
         admission::admit(&server.places, claim, identity, asked, handle).inspect_err(ends)
     };
-    hello::welcome(&mut hurried, server.boot(), find, admit)
+    let (served, ciphers) = match is_over_network {
+        true => hello::welcome_over_network(&mut hurried, server.boot(), find, admit)?,
+        false => (hello::welcome(&mut hurried, server.boot(), find, admit)?, None),
+    };
+    Ok((served, stream.encrypted(ciphers)?))
 }
 
 struct Worker {
@@ -174,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Lets a mover speak on the connection, to its end or the fragment's.
+    /// Lets a mover speak on the connection, to its end or the fragment's. Where it is encrypted the mover begins anew.
     fn hand_over(&mut self, server: &Server, id: u64, connection: &mut Connection) -> io::Result<()> {
         let Some((run, spec)) = server.mover(&self.fragment.spec().instance) else {
             return connection.send(id, &Reply::Failed(Errno::NOTSUP.raw_os_error()), &[]);

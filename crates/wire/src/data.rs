@@ -14,6 +14,8 @@
 pub mod connection;
 pub mod credential;
 pub mod dial;
+mod encrypted;
+pub mod handed_over;
 pub mod hello;
 mod inbox;
 mod key;

@@ -11,7 +11,7 @@ use model::{FragmentIndex, InstanceId, NodeName};
 use store::Server;
 use wire::control::{Owner, VolumeKind};
 use wire::data::Credential;
-use wire::data::hello::Key;
+use wire::data::hello::{ENCRYPTED, Key};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 /// Whose files are made.
@@ -24,12 +24,18 @@ pub fn member() -> Credential {
     Credential::member(Key::from_hex(KEY).unwrap())
 }
 
+/// A key of these digits whose connections are encrypted.
+pub fn encrypted() -> String {
+    format!("{ENCRYPTED}{KEY}")
+}
+
 /// One namespace on some nodes.
 pub struct Cluster {
     _folder: tempfile::TempDir,
     roots: Vec<PathBuf>,
     pub servers: Vec<Arc<Server>>,
     pub target: NamespaceTarget,
+    key: String,
 }
 
 impl Cluster {
@@ -43,6 +49,17 @@ impl Cluster {
         Cluster::start_as(volume, fragments, capacity_each, (false, wire::node::GRACE_MS))
     }
 
+    /// The same as the first with this key, where clients and nodes reach each node by what `way` makes of its address,
+    /// over TCP alone; mirrored or not.
+    pub fn start_by(key: &str, mirrored: bool, way: impl Fn(&str) -> String) -> Cluster {
+        let mut cluster = Cluster::open(2, key);
+        for node in &mut cluster.target.nodes {
+            (node.tcp, node.unix) = (way(&node.tcp), None);
+        }
+        cluster.make(VolumeKind::Directory, 64 << 20, (mirrored, wire::node::GRACE_MS));
+        cluster
+    }
+
     /// In folders, with nodes that wait for lost sessions so long, ms.
     pub fn start_with_grace(fragments: u32, grace_ms: u64) -> Cluster {
         Cluster::start_as(VolumeKind::Directory, fragments, 1 << 20, (false, grace_ms))
@@ -53,12 +70,14 @@ impl Cluster {
         Cluster::start_as(volume, fragments, capacity_each, (true, wire::node::GRACE_MS))
     }
 
-    fn start_as(
-        volume: VolumeKind,
-        fragments: u32,
-        capacity_each: u64,
-        (mirrored, grace_ms): (bool, u64),
-    ) -> Cluster {
+    fn start_as(volume: VolumeKind, fragments: u32, capacity_each: u64, how: (bool, u64)) -> Cluster {
+        let mut cluster = Cluster::open(fragments, KEY);
+        cluster.make(volume, capacity_each, how);
+        cluster
+    }
+
+    /// Starts the nodes.
+    fn open(fragments: u32, key: &str) -> Cluster {
         let folder = tempfile::tempdir().unwrap();
         let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
         let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
@@ -68,29 +87,28 @@ impl Cluster {
             target: NamespaceTarget {
                 instance: InstanceId::literal("i1"),
                 namespace: 0,
-                credential: Some(member()),
+                credential: Key::from_hex(key).map(Credential::member),
                 layout,
                 home: FragmentIndex(0),
                 nodes: Vec::new(),
                 grace_ms: 10_000,
             },
             roots,
+            key: key.to_owned(),
         };
         for n in 0..fragments as usize {
             let server = cluster.serve(n, "127.0.0.1:0");
             cluster.servers.push(server);
         }
-        for index in 0..fragments as usize {
-            let spec = FragmentSpec {
-                capacity_bytes: capacity_each,
-                volume,
-                mirrored,
-                grace_ms,
-                ..cluster.spec(index)
-            };
-            cluster.servers[index].create_fragment(&spec).unwrap();
-        }
         cluster
+    }
+
+    /// Makes the fragments.
+    fn make(&mut self, volume: VolumeKind, capacity_bytes: u64, (mirrored, grace_ms): (bool, u64)) {
+        for (index, server) in self.servers.iter().enumerate() {
+            let spec = FragmentSpec { capacity_bytes, volume, mirrored, grace_ms, ..self.spec(index) };
+            server.create_fragment(&spec).unwrap();
+        }
     }
 
     /// What node `n` is asked to have, in a folder, of the least size.
@@ -107,7 +125,7 @@ impl Cluster {
             index: FragmentIndex(u32::try_from(n).unwrap()),
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
-            key: KEY.into(),
+            key: self.key.clone(),
             peers: self.target.nodes.clone(),
             namespaces: vec![namespace],
             missing: wire::node::Missing::Made,
@@ -173,6 +191,11 @@ impl Cluster {
             FragmentSpec { missing: wire::node::Missing::Restored, term: spec.term + 1, ..spec.clone() };
         self.servers[n].create_fragment(&spec).unwrap();
         given_up
+    }
+
+    /// The unix socket of node `n`.
+    pub fn socket(&self, n: usize) -> PathBuf {
+        self.roots[n].join("data.sock")
     }
 
     /// What node `n` has of the instance.

@@ -6,10 +6,13 @@ use std::time::Instant;
 
 use model::phase::{Direction, StageState};
 use rustix::process::{Pid, Signal, kill_process};
-use wire::control::StageStatus;
+use wire::control::{StageStatus, VolumeKind};
 use wire::data::FileKind;
+use wire::data::hello::ENCRYPTED;
 use wire::node::{StagePace, StageSpec};
 
+use crate::support::Site;
+use crate::support::cluster::{Cluster, KEY};
 use crate::support::forest::{assert_same, bytes, survey};
 use crate::worker::{Work, end_of, wait_until};
 
@@ -33,7 +36,19 @@ pub fn helped(status: &StageStatus, node: &str) -> u64 {
 
 #[test]
 fn every_storage_node_copies_a_part_of_a_large_file() {
-    let work = Work::new(3, 200 * MIB);
+    copies_a_large_file(&Work::new(3, 200 * MIB));
+}
+
+/// The mover is another process than the one that took the coordinator's call.
+#[test]
+fn every_storage_node_copies_a_part_where_what_is_said_of_the_buffer_is_encrypted() {
+    let (site, key) = (Site::new(), format!("{ENCRYPTED}{KEY}"));
+    let folder = site.path().join("nodes");
+    let cluster = Cluster::start_on((&key, VolumeKind::Directory), &folder, 3, 200 * MIB, &site.owner);
+    copies_a_large_file(&Work { site, cluster });
+}
+
+fn copies_a_large_file(work: &Work) {
     fs::create_dir(work.site.pfs("set")).unwrap();
     let contents = bytes(1, (200 << 20) + 777);
     fs::write(work.site.pfs("set/large"), &contents).unwrap();
@@ -42,7 +57,7 @@ fn every_storage_node_copies_a_part_of_a_large_file() {
     // What is fast on one disk is over before the last node has begun.
     for spec in [&mut way_in, &mut way_out] {
         spec.policy.bandwidth_bytes_per_s = Some(400 * MIB);
-        let status = run(&work, spec);
+        let status = run(work, spec);
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
         assert_eq!(status.notes.remarks, []);
         assert_eq!(status.progress.bytes_verified, contents.len() as u64);

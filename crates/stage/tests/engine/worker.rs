@@ -17,7 +17,7 @@ use wire::node::{StageSpec, Verify};
 use wire::ticket;
 
 use crate::support::Site;
-use crate::support::cluster::{Cluster, STAGE_KEY};
+use crate::support::cluster::{Cluster, KEY, STAGE_KEY};
 use crate::support::forest::{assert_same, bytes, grow, survey};
 
 const MIB: u64 = 1 << 20;
@@ -35,7 +35,7 @@ impl Work {
     fn new_on(volume: VolumeKind, nodes: u32, capacity_bytes: u64) -> Work {
         let site = Site::new();
         let folder = site.path().join("nodes");
-        let cluster = Cluster::start_on(volume, &folder, nodes, capacity_bytes, &site.owner);
+        let cluster = Cluster::start_on((KEY, volume), &folder, nodes, capacity_bytes, &site.owner);
         Work { site, cluster }
     }
 

@@ -8,6 +8,7 @@ mod record;
 use std::path::{Path, PathBuf};
 
 use disk::format::{self, FormatError};
+use wire::data::hello::ENCRYPTED;
 use wire::node::FragmentSpec;
 
 use super::FragmentError;
@@ -57,10 +58,16 @@ fn is_empty(folder: &Path) -> std::io::Result<bool> {
 pub fn write(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
     let path = path_of(folder);
     let failed = |cause| FragmentError::io("write", &path, cause);
-    let text = format::encode(&Record::from(spec.clone()), formats::SPECIFICATION)
-        .map_err(|error| failed(error.into()))?;
+    let text =
+        format::encode(&Record::from(spec.clone()), format_of(spec)).map_err(|error| failed(error.into()))?;
     // It has the instance's key: for the owner's eyes only, as all that is kept so.
     disk::replace(&path, &text).map_err(failed)
+}
+
+/// A program that does not know of encrypted connections must not serve one that wants them.
+fn format_of(spec: &FragmentSpec) -> u32 {
+    let is_encrypted = [&spec.key, &spec.other_key].iter().any(|key| key.starts_with(ENCRYPTED));
+    if is_encrypted { formats::SPECIFICATION } else { formats::IN_CLEAR }
 }
 
 #[cfg(test)]
@@ -78,6 +85,22 @@ mod tests {
     }
 
     #[test]
+    fn one_whose_connections_are_encrypted_is_newer_than_programs_that_cannot_and_no_other_is() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join("i1");
+        std::fs::create_dir(&folder).unwrap();
+        let encrypted = format!("{ENCRYPTED}{}", "ab".repeat(32));
+        for (key, other_key, format) in [("ab", "", 1), (&encrypted, "", 2), ("ab", &encrypted, 2)] {
+            let spec = FragmentSpec { key: key.into(), other_key: other_key.into(), ..spec() };
+            write(&folder, &spec).unwrap();
+            let kept: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(path_of(&folder)).unwrap()).unwrap();
+            assert_eq!(kept["format"], format);
+            assert_eq!(read(&folder).unwrap(), Some(spec));
+        }
+    }
+
+    #[test]
     fn one_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join("i1");
@@ -86,7 +109,7 @@ mod tests {
         std::fs::write(&path, format::encode(&spec(), formats::SPECIFICATION + 1).unwrap()).unwrap();
         let newer = std::fs::read(&path).unwrap();
         let refused = read(&folder).unwrap_err();
-        assert!(refused.to_string().contains("spec.json: it has format 2"), "{refused}");
+        assert!(refused.to_string().contains("spec.json: it has format 3"), "{refused}");
         assert!(refused.advice().contains("newer"), "{}", refused.advice());
         assert_eq!(std::fs::read(&path).unwrap(), newer);
     }

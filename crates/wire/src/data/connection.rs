@@ -245,7 +245,7 @@ impl Connection {
     fn unix(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.stream {
             Stream::Unix(socket) => Ok(socket.as_fd()),
-            Stream::Tcp(_) => {
+            Stream::Tcp(_) | Stream::Encrypted(_) => {
                 Err(io::Error::new(io::ErrorKind::Unsupported, "descriptors need a unix socket"))
             }
         }

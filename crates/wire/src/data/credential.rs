@@ -140,6 +140,11 @@ impl Credential {
     pub(super) fn secret(&self) -> &Key {
         &self.secret
     }
+
+    /// The same for a connection that no network carries.
+    pub(super) fn in_clear(self) -> Credential {
+        Credential { secret: self.secret.in_clear(), ..self }
+    }
 }
 
 /// The secret that goes with an encoded capability; an empty one is that of a storage node.
@@ -150,7 +155,7 @@ pub(super) fn secret_of(key: &Key, capability: &[u8]) -> Key {
     let mut mac = key.hmac();
     mac.update(b"forebay credential");
     mac.update(capability);
-    Key::from_bytes(mac.finalize().into_bytes().into())
+    key.derived(mac.finalize().into_bytes().into())
 }
 
 /// What a user's client may do with the objects of a file that it has open.

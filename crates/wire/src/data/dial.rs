@@ -56,15 +56,29 @@ fn dial_with(
 ) -> Result<(Connection, u64), HelloError> {
     let place = Place::of(claim);
     let address = place.moved().unwrap_or(address);
-    let mut stream = match (&address.unix, via) {
+    let stream = match (&address.unix, via) {
         (Some(path), Via::Unix) => Stream::Unix(UnixStream::connect(path)?),
         _ => Stream::tcp(connect_tcp(&address.tcp)?)?,
     };
-    stream.set_timeout(Some(TIMEOUT))?;
-    let boot = hello::greet(&mut stream, credential, claim)?;
+    let (boot, stream) = begin(stream, TIMEOUT, credential, claim)?;
     // From here on a slow disk is no reason to give up: only a connection that breaks is, and a fragment that moves.
     let moved = move || place.has_moved().map(|to| format!("the fragment is on node {} now", to.node));
     Ok((Connection::waiting_unless(stream, moved)?, boot))
+}
+
+/// The handshake, and what follows it.
+pub(super) fn begin(
+    mut stream: Stream,
+    timeout: Duration,
+    credential: &Credential,
+    claim: &Claim,
+) -> Result<(u64, Stream), HelloError> {
+    stream.set_timeout(Some(timeout))?;
+    let (boot, ciphers) = match stream.is_over_network() {
+        true => hello::greet(&mut stream, credential, claim)?,
+        false => hello::greet(&mut stream, &credential.clone().in_clear(), claim)?,
+    };
+    Ok((boot, stream.encrypted(ciphers)?))
 }
 
 fn connect_tcp(address: &str) -> std::io::Result<TcpStream> {

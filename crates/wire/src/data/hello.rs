@@ -9,6 +9,9 @@
 //! proof' := HMAC-SHA256(secret, "server" nonce nonce' session boot)
 //! ```
 //!
+//! Where the key says that connections are encrypted, `secret` is another one that is made of it, and on connections
+//! that a network carries [`encrypted`](super::encrypted) goes on from here.
+//!
 //! `secret` is what belongs to the capability, see [`super::credential`]; no secret ever travels. `boot` is a number
 //! that the server draws when it starts: a client that sees a new one knows that the server forgot what it had open.
 //! A server that takes a node's place without its key cannot make `proof'`: nobody sends it a byte, or believes one.
@@ -16,6 +19,7 @@
 //! does not match.
 
 mod nonces;
+mod refusal;
 
 use std::io::{self, Read, Write};
 use std::time::SystemTime;
@@ -24,9 +28,12 @@ use hmac::Mac;
 use model::{FragmentIndex, InstanceId, SessionId};
 
 use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
-pub use super::key::Key;
+use super::encrypted::Ciphers;
+use super::encrypted::noise::{self, Agreed};
+pub use super::key::{ENCRYPTED, Key};
 use super::keys::Keys;
 use nonces::Nonces;
+pub use refusal::{HelloError, Refusal};
 
 /// The protocol's version. 1: clients had the instance's key, and servers proved nothing. 2: credentials.
 pub const VERSION: u16 = 2;
@@ -46,90 +53,8 @@ pub struct Claim {
     pub session: SessionId,
 }
 
-/// Why a server turns a client away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The server speaks another version.
-    #[error("speaks another version of the data protocol")]
-    Version,
-    /// It has no such instance, namespace or fragment.
-    #[error("does not serve this part of the buffer now; `forebay status` says why")]
-    NoSuchFragment,
-    /// The proof does not match.
-    #[error("does not take this key or credential for the buffer")]
-    WrongKey,
-    /// It has as many connections as it takes.
-    #[error("has as many connections as it takes")]
-    Busy,
-    /// Another node has taken the place of the fragment that speaks: see [`super::member`].
-    #[error("knows that another node has taken the place of who speaks")]
-    Superseded,
-    /// Another node has taken the place of the fragment that is asked for: that is where to ask.
-    #[error("does not have this part of the buffer any more: another node has taken its place")]
-    Moved,
-    /// The credential was good until a moment before.
-    #[error("says that the credential is too old (or one of the two clocks is wrong): begin the stage again")]
-    Expired,
-}
-
-impl Refusal {
-    fn code(self) -> u8 {
-        match self {
-            Refusal::Version => 1,
-            Refusal::NoSuchFragment => 2,
-            Refusal::WrongKey => 3,
-            Refusal::Busy => 4,
-            Refusal::Superseded => 5,
-            Refusal::Moved => 6,
-            Refusal::Expired => 7,
-        }
-    }
-
-    fn from_code(code: u8) -> Option<Refusal> {
-        use Refusal::{Busy, Expired, Moved, NoSuchFragment, Superseded, Version, WrongKey};
-        let all = [Version, NoSuchFragment, WrongKey, Busy, Superseded, Moved, Expired];
-        all.into_iter().find(|refusal| refusal.code() == code)
-    }
-}
-
-/// Why a handshake failed.
-#[derive(Debug, thiserror::Error)]
-pub enum HelloError {
-    /// The connection broke.
-    #[error("handshake with storage node")]
-    Io(#[from] io::Error),
-    /// The other side does not speak this protocol.
-    #[error("the other side does not speak Forebay's data protocol")]
-    NotForebay,
-    /// The other side speaks another version.
-    #[error("the other side speaks version {theirs} of the data protocol, this is version {VERSION}")]
-    Version {
-        /// Its version.
-        theirs: u16,
-    },
-    /// The server turned the client away.
-    #[error("the storage node {0}")]
-    Refused(Refusal),
-    /// Whoever listens there cannot show that it has the buffer's key.
-    #[error(
-        "what listens at the storage node's address does not have the buffer's key: another process may have its port"
-    )]
-    Impostor,
-}
-
-impl HelloError {
-    /// Whether another try is of no use. Where a fragment has moved is told soon; a node whose port is taken may be back,
-    /// and one that has too many connections has fewer later.
-    pub fn is_final(&self) -> bool {
-        match self {
-            HelloError::Io(_) | HelloError::Impostor => false,
-            HelloError::Refused(refusal) => !matches!(refusal, Refusal::Moved | Refusal::Busy),
-            _ => true,
-        }
-    }
-}
-
-/// The client's side. Returns the server's `boot` number.
+/// The client's side. Returns the server's `boot` number, and the keys of what follows where that is encrypted, as the
+/// credential's secret says.
 ///
 /// # Errors
 /// [`HelloError`]; nothing of the secret has been sent in any case.
@@ -137,7 +62,7 @@ pub fn greet(
     stream: &mut (impl Read + Write),
     credential: &Credential,
     claim: &Claim,
-) -> Result<u64, HelloError> {
+) -> Result<(u64, Option<Ciphers>), HelloError> {
     let mut greeting = [0; 38];
     stream.read_exact(&mut greeting)?;
     if greeting[..4] != MAGIC {
@@ -147,8 +72,10 @@ pub fn greet(
     let mut nonces =
         Nonces { server: greeting[6..].try_into().expect("38 - 6 bytes are 32"), client: [0; 32] };
     getrandom::fill(&mut nonces.client).map_err(io::Error::other)?;
-    let proof = nonces.client_proof(credential.secret(), claim).finalize().into_bytes();
-    stream.write_all(&encode_claim(claim, &nonces.client, &credential.claim(), &proof))?;
+    let secret = credential.secret();
+    let proof = nonces.client_proof(secret, claim).finalize().into_bytes();
+    let claimed = encode_claim(claim, &nonces.client, &credential.claim(), &proof);
+    stream.write_all(&claimed)?;
     if theirs != VERSION {
         return Err(HelloError::Version { theirs });
     }
@@ -162,8 +89,14 @@ pub fn greet(
         return Err(Refusal::from_code(answer[0]).map_or(HelloError::NotForebay, HelloError::Refused));
     }
     let boot = u64::from_le_bytes(answer[1..9].try_into().expect("9 - 1 bytes are 8"));
-    let proven = nonces.server_proof(credential.secret(), claim, boot).verify_slice(&answer[9..]);
-    proven.map(|()| boot).map_err(|_| HelloError::Impostor)
+    let proven = nonces.server_proof(secret, claim, boot).verify_slice(&answer[9..]);
+    proven.map_err(|_| HelloError::Impostor)?;
+    if !secret.is_encrypted() {
+        return Ok((boot, None));
+    }
+    let said = [&greeting[..], &claimed, &answer].concat();
+    let ciphers = noise::ask(stream, &Agreed { secret: nonces.secret(secret, claim), said })?;
+    Ok((boot, Some(ciphers)))
 }
 
 fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]) -> Vec<u8> {
@@ -187,7 +120,7 @@ fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]
 
 /// The server's side. `accept` looks the claim up and gives the instance's keys and whatever the server needs later.
 /// `admit` gets that when claim and identity are proven: before the client knows, and so before it can have sent a
-/// request.
+/// request. What follows is in clear: for connections that no network carries.
 ///
 /// # Errors
 /// [`HelloError::Refused`] when the client was turned away; it has been told.
@@ -197,37 +130,67 @@ pub fn welcome<K: Into<Keys>, T, U>(
     accept: impl FnOnce(&Claim) -> Result<(K, T), Refusal>,
     admit: impl FnOnce(&Claim, Identity, T) -> Result<U, Refusal>,
 ) -> Result<U, HelloError> {
+    receive(stream, (boot, Carrier::Host), accept, admit).map(|(admitted, _)| admitted)
+}
+
+/// The same where a network carries the connection. Gives the keys of what follows as well, where that is encrypted, as
+/// the key says by which the client is admitted.
+///
+/// # Errors
+/// As [`welcome`].
+pub fn welcome_over_network<K: Into<Keys>, T, U>(
+    stream: &mut (impl Read + Write),
+    boot: u64,
+    accept: impl FnOnce(&Claim) -> Result<(K, T), Refusal>,
+    admit: impl FnOnce(&Claim, Identity, T) -> Result<U, Refusal>,
+) -> Result<(U, Option<Ciphers>), HelloError> {
+    receive(stream, (boot, Carrier::Network), accept, admit)
+}
+
+/// What a connection goes over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    Host,
+    Network,
+}
+
+fn receive<K: Into<Keys>, T, U>(
+    stream: &mut (impl Read + Write),
+    (boot, carrier): (u64, Carrier),
+    accept: impl FnOnce(&Claim) -> Result<(K, T), Refusal>,
+    admit: impl FnOnce(&Claim, Identity, T) -> Result<U, Refusal>,
+) -> Result<(U, Option<Ciphers>), HelloError> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
-    let mut greeting = [0; 38];
-    greeting[..4].copy_from_slice(&MAGIC);
-    greeting[4..6].copy_from_slice(&VERSION.to_le_bytes());
-    greeting[6..].copy_from_slice(&nonce);
+    let greeting = [&MAGIC[..], &VERSION.to_le_bytes(), &nonce].concat();
     stream.write_all(&greeting)?;
 
     let mut answer = [0; 41];
     answer[1..9].copy_from_slice(&boot.to_le_bytes());
     let verdict = read_claim(stream, nonce)?.and_then(|claimed| {
-        let Claimed { claim, nonces, capability, proof } = claimed;
-        let (keys, found) = accept(&claim)?;
+        let (keys, found) = accept(&claimed.claim)?;
         let keys: Keys = keys.into();
-        let is_proven = |key: &Key| {
-            let secret = secret_of(key, &capability);
-            nonces.client_proof(&secret, &claim).verify_slice(&proof).is_ok()
-        };
-        let key = keys.find(is_proven).ok_or(Refusal::WrongKey)?;
-        let admitted = admit(&claim, identity(&capability, &claim)?, found)?;
+        let key = claimed.key(&keys, carrier)?;
+        let identity = identity(&claimed.capability, &claimed.claim)?;
+        let admitted = admit(&claimed.claim, identity, found)?;
         // It may have been taken out of use meanwhile, and the connections that were noted by then have been ended.
         keys.find(|known| *known == key).ok_or(Refusal::WrongKey)?;
-        let secret = secret_of(&key, &capability);
-        answer[9..].copy_from_slice(&nonces.server_proof(&secret, &claim, boot).finalize().into_bytes());
-        Ok(admitted)
+        let secret = claimed.secret(&key, carrier);
+        let proof = claimed.nonces.server_proof(&secret, &claimed.claim, boot).finalize();
+        answer[9..].copy_from_slice(&proof.into_bytes());
+        Ok((admitted, claimed, secret))
     });
     answer[0] = verdict.as_ref().err().map_or(0, |refusal| refusal.code());
     // For clients that did not know better it is a connection that breaks: they try again.
-    let said = if matches!(verdict, Err(Refusal::Busy)) { 1 } else { answer.len() };
-    stream.write_all(&answer[..said])?;
-    verdict.map_err(HelloError::Refused)
+    let told = if matches!(verdict, Err(Refusal::Busy)) { 1 } else { answer.len() };
+    stream.write_all(&answer[..told])?;
+    let (admitted, claimed, secret) = verdict.map_err(HelloError::Refused)?;
+    if !secret.is_encrypted() {
+        return Ok((admitted, None));
+    }
+    let said = [&greeting[..], &claimed.encode(), &answer].concat();
+    let agreed = Agreed { secret: claimed.nonces.secret(&secret, &claimed.claim), said };
+    Ok((admitted, Some(noise::answer(stream, &agreed)?)))
 }
 
 /// Who has proven this.
@@ -253,6 +216,31 @@ struct Claimed {
     nonces: Nonces,
     capability: Vec<u8>,
     proof: [u8; 32],
+}
+
+impl Claimed {
+    /// The one of the keys by which it is proven.
+    fn key(&self, keys: &Keys, carrier: Carrier) -> Result<Key, Refusal> {
+        if let Some(key) = keys.find(|key| self.is_proven_by(&self.secret(key, carrier))) {
+            return Ok(key);
+        }
+        let in_clear = keys.find(|key| self.is_proven_by(&self.secret(key, Carrier::Host)));
+        Err(in_clear.map_or(Refusal::WrongKey, |_| Refusal::InClear))
+    }
+
+    fn secret(&self, key: &Key, carrier: Carrier) -> Key {
+        let secret = secret_of(key, &self.capability);
+        if carrier == Carrier::Host { secret.in_clear() } else { secret }
+    }
+
+    fn is_proven_by(&self, secret: &Key) -> bool {
+        self.nonces.client_proof(secret, &self.claim).verify_slice(&self.proof).is_ok()
+    }
+
+    /// As it came.
+    fn encode(&self) -> Vec<u8> {
+        encode_claim(&self.claim, &self.nonces.client, &self.capability, &self.proof)
+    }
 }
 
 fn read_claim(stream: &mut impl Read, server: [u8; 32]) -> Result<Result<Claimed, Refusal>, HelloError> {

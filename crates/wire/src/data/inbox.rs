@@ -95,6 +95,7 @@ impl Inbox {
         let len = match stream {
             Stream::Tcp(tcp) => rustix::io::retry_on_intr(|| rustix::io::read(&*tcp, &mut self.bytes[..]))?,
             Stream::Unix(unix) => self.refill_with_descriptor(unix)?,
+            Stream::Encrypted(encrypted) => encrypted.read(&mut self.bytes)?,
         };
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

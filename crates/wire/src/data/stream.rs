@@ -1,7 +1,7 @@
 //! Sockets of both kinds, set up as the data path wants them.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
+
+use super::encrypted::{Ciphers, Encrypted};
 
 /// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
 /// often in vain. A machine that lost its power or its cable says nothing: it is given up after 11 s.
@@ -24,6 +26,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A process of the same machine; can carry file descriptors.
     Unix(UnixStream),
+    /// As `Tcp`, and nobody in between reads or changes it.
+    Encrypted(Encrypted),
 }
 
 impl Stream {
@@ -44,6 +48,44 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
+    /// What follows is encrypted with these, where there are some.
+    ///
+    /// # Errors
+    /// It is no TCP connection in clear, which alone has such keys.
+    pub fn encrypted(self, ciphers: Option<Ciphers>) -> io::Result<Stream> {
+        match (self, ciphers) {
+            (stream, None) => Ok(stream),
+            (Stream::Tcp(socket), Some(ciphers)) => Ok(Stream::Encrypted(Encrypted::new(socket, ciphers))),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "only a connection over TCP is encrypted")),
+        }
+    }
+
+    /// The same connection before it was encrypted, to begin anew on it: nothing may be under way.
+    pub fn in_clear(self) -> Stream {
+        match self {
+            Stream::Encrypted(stream) => Stream::Tcp(stream.into_socket()),
+            stream => stream,
+        }
+    }
+
+    /// Whether a network carries it.
+    pub fn is_over_network(&self) -> bool {
+        !matches!(self, Stream::Unix(_))
+    }
+
+    /// Where the other side is; `None` on the same machine, over a unix socket.
+    ///
+    /// # Errors
+    /// The errno of `getpeername`: it has hung up.
+    pub fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        let socket = match self {
+            Stream::Unix(_) => return Ok(None),
+            Stream::Tcp(socket) => socket,
+            Stream::Encrypted(stream) => stream.socket(),
+        };
+        socket.peer_addr().map(|peer| Some(peer.ip()))
+    }
+
     /// How long one read or write may take; `None`: for ever.
     ///
     /// # Errors
@@ -52,6 +94,10 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
             Stream::Unix(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
+            Stream::Encrypted(s) => {
+                let socket = s.socket();
+                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
+            }
         }
     }
 
@@ -63,6 +109,7 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.set_read_timeout(timeout),
             Stream::Unix(s) => s.set_read_timeout(timeout),
+            Stream::Encrypted(s) => s.socket().set_read_timeout(timeout),
         }
     }
 
@@ -71,6 +118,9 @@ impl Stream {
     /// # Errors
     /// The errno of `poll`.
     pub fn is_readable_within(&self, wait: Duration) -> io::Result<bool> {
+        if matches!(self, Stream::Encrypted(stream) if stream.is_ready()) {
+            return Ok(true);
+        }
         let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
         let ready = retry_on_intr(|| poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&wait)))?;
         Ok(ready > 0)
@@ -84,6 +134,7 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.try_clone().map(Stream::Tcp),
             Stream::Unix(s) => s.try_clone().map(Stream::Unix),
+            Stream::Encrypted(s) => s.try_clone().map(Stream::Encrypted),
         }
     }
 
@@ -93,6 +144,7 @@ impl Stream {
         let _closed = match self {
             Stream::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
             Stream::Unix(s) => s.shutdown(std::net::Shutdown::Both),
+            Stream::Encrypted(s) => s.socket().shutdown(std::net::Shutdown::Both),
         };
     }
 }
@@ -102,6 +154,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Encrypted(stream) => stream.as_fd(),
         }
     }
 }
@@ -111,6 +164,7 @@ impl From<Stream> for OwnedFd {
         match stream {
             Stream::Tcp(stream) => stream.into(),
             Stream::Unix(stream) => stream.into(),
+            Stream::Encrypted(stream) => stream.into(),
         }
     }
 }
@@ -120,6 +174,7 @@ impl Read for Stream {
         match self {
             Stream::Tcp(s) => s.read(buffer),
             Stream::Unix(s) => s.read(buffer),
+            Stream::Encrypted(s) => s.read(buffer),
         }
     }
 }
@@ -129,6 +184,7 @@ impl Write for Stream {
         match self {
             Stream::Tcp(s) => s.write(bytes),
             Stream::Unix(s) => s.write(bytes),
+            Stream::Encrypted(s) => s.write_vectored(&[IoSlice::new(bytes)]),
         }
     }
 
@@ -136,6 +192,7 @@ impl Write for Stream {
         match self {
             Stream::Tcp(s) => s.write_vectored(slices),
             Stream::Unix(s) => s.write_vectored(slices),
+            Stream::Encrypted(s) => s.write_vectored(slices),
         }
     }
 

@@ -19,7 +19,8 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StagePace, StorageAddress};
 use wire::ticket;
 
-const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// The instance's key.
+pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// What proves that control gave a stage.
 pub const STAGE_KEY: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -72,12 +73,12 @@ impl Movers {
 impl Cluster {
     /// Starts `count` nodes below `folder` with an instance of `capacity_bytes` on each.
     pub fn start(folder: &Path, count: u32, capacity_bytes: u64, owner: &Owner) -> Cluster {
-        Cluster::start_on(VolumeKind::Directory, folder, count, capacity_bytes, owner)
+        Cluster::start_on((KEY, VolumeKind::Directory), folder, count, capacity_bytes, owner)
     }
 
-    /// The same, on volumes of this kind.
+    /// The same, on volumes of this kind, with this key.
     pub fn start_on(
-        volume: VolumeKind,
+        (key, volume): (&str, VolumeKind),
         folder: &Path,
         count: u32,
         capacity_bytes: u64,
@@ -106,7 +107,7 @@ impl Cluster {
                 index,
                 capacity_bytes,
                 volume,
-                key: KEY.into(),
+                key: key.into(),
                 stage_verifier: ticket::verifier(&Key::from_hex(STAGE_KEY).unwrap()),
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
@@ -118,7 +119,7 @@ impl Cluster {
         let target = NamespaceTarget {
             instance: InstanceId::literal("i1"),
             namespace: 0,
-            credential: Key::from_hex(KEY).map(Credential::member),
+            credential: Key::from_hex(key).map(Credential::member),
             layout,
             home: 0.into(),
             nodes,

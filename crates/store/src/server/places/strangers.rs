@@ -81,8 +81,8 @@ impl Places {
 }
 
 fn peer_of(stream: &Stream) -> io::Result<Peer> {
-    Ok(match stream {
-        Stream::Tcp(stream) => Peer::at(stream.peer_addr()?.ip()),
-        Stream::Unix(stream) => Peer::User(sockopt::socket_peercred(stream)?.uid.as_raw()),
+    Ok(match stream.peer_ip()? {
+        Some(ip) => Peer::at(ip),
+        None => Peer::User(sockopt::socket_peercred(stream)?.uid.as_raw()),
     })
 }

@@ -27,8 +27,19 @@ impl Nonces {
         mac
     }
 
+    /// What the two sides of an encrypted connection begin it with.
+    pub(super) fn secret(&self, secret: &Key, claim: &Claim) -> [u8; 32] {
+        self.begin(secret, b"records", claim).finalize().into_bytes().into()
+    }
+
+    /// Where the connection is encrypted it is another secret that is proven, so that nobody who is in between can have
+    /// one side take it for one that is not.
     fn begin(&self, secret: &Key, who: &[u8], claim: &Claim) -> Hmac<Sha256> {
         let mut mac = secret.hmac();
+        if secret.is_encrypted() {
+            mac.update(b"forebay encrypted");
+            mac = secret.derived(mac.finalize().into_bytes().into()).hmac();
+        }
         mac.update(who);
         mac.update(&self.server);
         mac.update(&self.client);

@@ -27,7 +27,7 @@ fn shake(
     let (mut a, mut b) = UnixStream::pair().unwrap();
     let admit = |claim: &Claim, identity, ()| Ok((claim.clone(), identity));
     let server = std::thread::spawn(move || welcome(&mut a, 77, |_| Ok((server_key, ())), admit));
-    let client = greet(&mut b, credential, &claim());
+    let client = greet(&mut b, credential, &claim()).map(|(boot, _)| boot);
     (client, server.join().unwrap())
 }
 
@@ -99,6 +99,64 @@ fn a_server_without_the_key_is_found_out() {
     let client = greet(&mut b, &Credential::member(key("ab")), &claim());
     assert!(matches!(client, Err(HelloError::Impostor)));
     impostor.join().unwrap();
+}
+
+#[test]
+fn what_follows_an_encrypted_handshake_is_encrypted_with_the_same_keys_on_both_sides() {
+    let key = Key::from_hex(&format!("{ENCRYPTED}{}", "ab".repeat(32))).unwrap();
+    for credential in
+        [Credential::member(key.clone()), Credential::derive(&key, capability(Identity::Kernel))]
+    {
+        let (mut a, mut b) = UnixStream::pair().unwrap();
+        let known = key.clone();
+        let server = std::thread::spawn(move || {
+            welcome_over_network(&mut a, 77, |_| Ok((known, ())), |_, _, ()| Ok(()))
+        });
+        let (boot, ours) = greet(&mut b, &credential, &claim()).unwrap();
+        let ((), theirs) = server.join().unwrap().unwrap();
+        assert_eq!(boot, 77);
+        assert!(ours.unwrap().fits(&theirs.unwrap()));
+    }
+}
+
+#[test]
+fn who_changes_what_is_said_in_the_handshake_is_found_out() {
+    let key = Key::from_hex(&format!("{ENCRYPTED}{}", "ab".repeat(32))).unwrap();
+    // A byte of what the server says is changed on its way: of its number, its proof, its part of Noise.
+    for at in [38 + 1, 38 + 9, 38 + 41, 38 + 41 + 40] {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let known = key.clone();
+        let server = std::thread::spawn(move || {
+            let _hung_up = welcome_over_network(&mut a, 77, |_| Ok((known, ())), |_, _, ()| Ok(()));
+        });
+        let greeted = greet(&mut Changing(b, at), &Credential::member(key.clone()), &claim());
+        assert!(greeted.is_err(), "byte {at}");
+        server.join().unwrap();
+    }
+}
+
+/// Changes the byte that comes at this place.
+struct Changing(UnixStream, usize);
+
+impl Read for Changing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.0.read(buffer)?;
+        if self.1 < len {
+            buffer[self.1] ^= 1;
+        }
+        self.1 = self.1.checked_sub(len).unwrap_or(usize::MAX);
+        Ok(len)
+    }
+}
+
+impl Write for Changing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[test]
