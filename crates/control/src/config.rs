@@ -79,6 +79,9 @@ pub struct Pool {
     /// Whether root has the rights of nobody in what is mounted of its buffers.
     #[serde(default)]
     pub root_squash: bool,
+    /// Whether what is said of its buffers over the network is encrypted.
+    #[serde(default)]
+    pub encrypt: bool,
 }
 
 fn mirror() -> Redundancy {
@@ -110,6 +113,7 @@ impl Default for File {
                 persistent_redundancy: mirror(),
                 uids: Vec::new(),
                 root_squash: false,
+                encrypt: false,
             }],
         }
     }
@@ -223,6 +227,7 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
             persistent_redundancy: pool.persistent_redundancy,
             uids: uids(pool)?,
             root_squash: root_squash(pool)?,
+            encrypt: pool.encrypt,
         });
     }
     Ok(settings)
@@ -268,10 +273,12 @@ mod tests {
             persistent_redundancy: mirror(),
             uids: vec!["0".into(), "1000 - 1999".into()],
             root_squash: kind == PoolKind::Storage,
+            encrypt: true,
         };
         let pool = |name, granularity| of(name, granularity, PoolKind::Storage);
         let local = |name| of(name, "1GiB", PoolKind::NodeLocal);
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].granularity_bytes, 16 << 20);
+        assert!(pools(&[pool("a", "16MiB")]).unwrap()[0].encrypt);
         assert_eq!(pools(&[pool("a", "1GiB"), local("b")]).unwrap()[1].kind, PoolKind::NodeLocal);
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].uids, [0..=0, 1000..=1999]);
         for wrong in ["", "-", "a", "5-4", "1-2-3", "-1", "4294967296"] {

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::data::Credential;
 use wire::node::{
-    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, Missing,
+    ENCRYPT, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, Missing,
     MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ROOT_SQUASH, ScrubSpec, ScrubStatus,
     StageSpec, StorageAddress,
 };
@@ -246,7 +246,7 @@ impl NodeApi for MemorySite {
             mounts: world.mounts.values().map(|spec| mounted(spec, world.interruptions)).collect(),
             stages: Vec::new(),
             local: Some(LocalSpace { allocated_bytes: 0, free_bytes: world.local_bytes }),
-            knows: vec![ROOT_SQUASH.to_owned()],
+            knows: [ROOT_SQUASH, ENCRYPT].map(str::to_owned).into(),
         })
     }
 

@@ -51,6 +51,8 @@ pub struct PoolSetting {
     pub uids: Vec<RangeInclusive<u32>>,
     /// Whether root has the rights of nobody in what is mounted of its buffers.
     pub root_squash: bool,
+    /// What is said of its buffers over a network is encrypted.
+    pub encrypt: bool,
 }
 
 const ROOT: u32 = 0;

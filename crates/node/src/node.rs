@@ -9,7 +9,7 @@ use daemon::error::user;
 use model::{InstanceId, NodeName};
 use tokio::sync::Notify;
 use wire::control::{ApiError, ErrorCode, NodeRole};
-use wire::node::{Moved, NodeHealth, ROOT_SQUASH, StorageAddress};
+use wire::node::{ENCRYPT, Moved, NodeHealth, ROOT_SQUASH, StorageAddress};
 
 use crate::config::{Cluster, Config};
 use crate::error::NodeError;
@@ -125,7 +125,7 @@ impl Node {
             mounts: self.compute.as_ref().map(Mounts::statuses).unwrap_or_default(),
             stages: self.stages.statuses(),
             local,
-            knows: vec![ROOT_SQUASH.to_owned()],
+            knows: [ROOT_SQUASH, ENCRYPT].map(str::to_owned).into(),
         })
     }
 

@@ -158,6 +158,8 @@ error_codes! {
     NodeDoesNotEnd = "node_does_not_end",
     NodeGarbled = "node_garbled",
     NodeInUse = "node_in_use",
+    /// A node is of a release that does not know an option of the pool.
+    NodeTooOld = "node_too_old",
     NotAllowed = "not_allowed",
     NotAuthenticated = "not_authenticated",
     NotBuilt = "not_built",

@@ -96,6 +96,8 @@ pub struct NodeHealth {
 
 /// Mounts in which root has the rights of nobody.
 pub const ROOT_SQUASH: &str = "root_squash";
+/// Keys of buffers whose connections are encrypted.
+pub const ENCRYPT: &str = "encrypt";
 
 /// Where a fragment's bytes live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,6 +26,7 @@ pub fn of_allocation(allocation: &Allocation, folder: PathBuf) -> Config {
         persistent_redundancy: Redundancy::None,
         uids: Vec::new(),
         root_squash: false,
+        encrypt: false,
     };
     Config {
         socket: folder.join("control.sock"),

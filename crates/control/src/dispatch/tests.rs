@@ -3,6 +3,7 @@
 mod buffers;
 mod callers;
 mod crash;
+mod encrypted;
 mod fair;
 mod full_disk;
 mod hosts;

@@ -9,7 +9,7 @@ use wire::data::keys::is_former;
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
 use super::target::Described;
-use super::{absent, join_all, target};
+use super::{absent, encrypted, join_all, target};
 use crate::advice;
 use crate::app::App;
 use crate::site::Site;
@@ -72,6 +72,7 @@ pub(super) fn key_behind(instance: &Instance, node: &NodeName, step: u64) -> Api
 /// As [`make`].
 pub(crate) async fn made<S: Site>(app: &App<S>, of: &Described) -> Result<Vec<FragmentStatus>, ApiError> {
     let peers = target::addresses(app, &of.instance).await?;
+    encrypted::check(&app.site, &of.instance, &of.instance.nodes)?;
     let specs = specs(app, of, &peers).await?;
     let all = of.instance.nodes.iter().zip(&specs).map(async |(node, spec)| {
         let made = make_one(app, node, spec).await;

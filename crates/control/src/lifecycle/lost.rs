@@ -17,7 +17,7 @@ use wire::node::{FragmentSpec, Missing};
 
 use super::lacking::{self, Lacking};
 use super::target::{self, Described};
-use super::{buffers, doubt, fragments, join_all, proven, remade, setup, taken_before};
+use super::{buffers, doubt, encrypted, fragments, join_all, proven, remade, setup, taken_before};
 use crate::app::App;
 use crate::leftovers;
 use crate::pool::Ground;
@@ -133,6 +133,7 @@ async fn fill<S: Site>(
     let instance = &described.instance;
     instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
     let addresses = target::addresses(app, instance).await?;
+    encrypted::check(&app.site, instance, &instance.nodes)?;
     let mut specs = fragments::specs(app, described, &addresses).await?;
     if let (Some(place), Some(state)) = (place, remade) {
         specs[place.place()].missing = state.missing();

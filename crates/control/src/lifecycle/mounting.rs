@@ -9,7 +9,7 @@ use wire::control::ApiError;
 use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::Buffer;
-use super::{absent, squash, target};
+use super::{absent, encrypted, squash, target};
 use crate::app::App;
 use crate::leftovers;
 use crate::node_api::Unmount;
@@ -121,6 +121,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     // Read after the mount was noted: who changes the key from now on gives this mount a credential of the new one.
     let found = buffer.described.instance.clone();
     let instance = app.database.transact(move |tx| instances::with_present_keys(tx, &found)).await?;
+    encrypted::check(&app.site, &instance, std::slice::from_ref(&node))?;
     let namespace = target::namespace(&app.site, &buffer.described, mode, &node, nodes);
     let capability = squash::capability(&app.site, &instance, namespace.namespace);
     let spec = MountSpec {

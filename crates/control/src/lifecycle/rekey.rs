@@ -16,9 +16,10 @@ use wire::data::credential::Credential;
 use wire::data::hello::Key;
 
 use super::target::{self, Described};
-use super::{buffers, fragments, join_all, mounting, squash};
+use super::{buffers, encrypted, fragments, join_all, mounting, squash};
 use crate::advice;
 use crate::app::{App, new_key};
+use crate::pool::Ground;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
 use crate::state::sessions::{self, Session};
@@ -68,7 +69,9 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
                 check_no_stage_runs(app, token).await?;
                 // No node may have another key of the next step.
                 check_is_last(app, &of).await?;
-                next(app, &of, instance.key.clone(), new_key()?).await?;
+                let pool = (instance.pool.as_str(), instance.key.as_str());
+                let drawn = encrypted::key(&Ground::of(&app.site)?, pool, &new_key()?);
+                next(app, &of, instance.key.clone(), drawn).await?;
                 is_drawn = true;
             }
             1 => {
@@ -196,6 +199,7 @@ async fn renew_one<S: Site>(
 ) -> Result<bool, ApiError> {
     let is_being_made = app.running(&session.token) == Some(Function::PreRun);
     let Some(credential) = credential(app, of, mount) else { return Ok(false) };
+    encrypted::check(&app.site, &of.instance, std::slice::from_ref(&mount.node))?;
     let id = mounting::mount_id(&session.handle, mount);
     match app.site.renew_mount(&mount.node, &id, &credential).await {
         Ok(()) => Ok(true),

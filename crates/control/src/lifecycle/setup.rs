@@ -9,7 +9,7 @@ use model::{InstanceId, Token, buffer::BufferRef};
 use wire::control::{ApiError, Blame, ErrorCode, Owner, Setup, VolumeKind};
 
 use super::target::Described;
-use super::{Done, absent, buffers, proven, redundancy, reuse};
+use super::{Done, absent, buffers, encrypted, proven, redundancy, reuse};
 use crate::app::{App, new_key, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
@@ -211,7 +211,7 @@ async fn choose<S: Site>(app: &App<S>, own: &Own, order: &Order) -> Result<Insta
         };
         let instance = Instance {
             id: InstanceId::unchecked(format!("i{}", counters::next(tx, Counter::Instance)?)),
-            key: key.clone(),
+            key: encrypted::key(&ground, (&placement.pool, ""), &key),
             stage_key: stage_key.clone(),
             requested_bytes: own.requested_bytes,
             capacity_bytes: placement.capacity_bytes,

@@ -4,12 +4,12 @@
 //! **Invariant:** where it is set no node serves or mounts a buffer of the pool that does not know it: what an older
 //! release would not obey it is not given.
 
-use daemon::error::site;
 use model::NodeName;
-use wire::control::{ApiError, ErrorCode};
+use wire::control::ApiError;
 use wire::data::credential::{Capability, Identity};
 use wire::node::ROOT_SQUASH;
 
+use super::known;
 use crate::site::{PoolSetting, Site};
 use crate::state::instances::Instance;
 
@@ -42,19 +42,5 @@ pub(crate) fn check_user(site: &impl Site, instance: &Instance, uid: u32) -> Res
 /// One is not.
 pub(super) fn check_known(site: &impl Site, instance: &Instance, node: &NodeName) -> Result<(), ApiError> {
     let Some(pool) = pool_of(site, instance).filter(|pool| pool.root_squash) else { return Ok(()) };
-    let views = site.nodes();
-    let knows_not = |name: &&NodeName| {
-        let health = views.iter().find(|view| view.name == **name).and_then(|view| view.health.as_ref());
-        health.is_some_and(|health| !health.knows.iter().any(|known| known == ROOT_SQUASH))
-    };
-    instance.nodes.iter().chain([node]).find(knows_not).map_or(Ok(()), |older| Err(too_old(older, &pool)))
-}
-
-fn too_old(node: &NodeName, pool: &PoolSetting) -> ApiError {
-    let message = format!(
-        "forebay-node on node {node} is of a release that does not know root_squash, which is set for pool {}",
-        pool.name
-    );
-    let advice = format!("install this release on {node} and restart forebay-node there");
-    site(ErrorCode::MountFailed, message, advice)
+    known::check(site, instance.nodes.iter().chain([node]), (ROOT_SQUASH, &pool.name))
 }

@@ -10,8 +10,7 @@ use super::kind::{Kind, Step};
 use super::refusals::{full, no_private_stage};
 use super::room::{Ground, Placement, Share, Wish, equal_parts, too_few_nodes};
 use crate::app::App;
-use crate::lifecycle::buffers::Buffer;
-use crate::lifecycle::fragments;
+use crate::lifecycle::{buffers::Buffer, fragments};
 use crate::script::Plan;
 use crate::site::{NodeView, PoolKind, PoolSetting, Site};
 use crate::state::instances::{self, Instance};
@@ -204,6 +203,7 @@ mod tests {
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
             root_squash: false,
+            encrypt: false,
         };
         Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk: DiskSpace { available_bytes: 0 } }
     }

@@ -149,6 +149,7 @@ impl Ground {
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
             root_squash: false,
+            encrypt: false,
         };
         Ground { pools: vec![pool], views: Vec::new(), disk }
     }

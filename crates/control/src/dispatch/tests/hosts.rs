@@ -24,6 +24,7 @@ pub(super) fn cluster() -> MemorySite {
             persistent_redundancy: Redundancy::None,
             uids: Vec::new(),
             root_squash: false,
+            encrypt: false,
         }],
         mount_root: "/mnt".into(),
         local_root: "/local".into(),

@@ -25,6 +25,7 @@ fn fixture() -> Fixture {
         persistent_redundancy: Redundancy::Mirror,
         uids: Vec::new(),
         root_squash: false,
+        encrypt: false,
     };
     site.world().cluster.as_mut().expect("it is one").pools.push(nvme);
     for view in &mut site.world().views {
