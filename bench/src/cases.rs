@@ -3,6 +3,7 @@
 pub mod attacked;
 pub mod builds;
 pub mod drained;
+pub mod encrypted;
 pub mod growth;
 pub mod million;
 pub mod mirror;
@@ -44,12 +45,13 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 20] = [
+pub const GROUPS: [Group; 21] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
     ours("one-mount", one_mount::measure),
     ours("network", network::measure),
+    ours("encrypted", encrypted::measure),
     ours("small-read", small_read::measure),
     ours("shared-file", shared_file::measure),
     ours("shard", shard::measure),
