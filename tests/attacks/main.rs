@@ -6,10 +6,12 @@
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
 mod crowds;
+mod encrypted;
 mod fairness;
 mod impostors;
 mod metadata;
 mod nodes;
+mod pool;
 mod rotated;
 mod shared_buffers;
 mod squashed;
@@ -58,6 +60,7 @@ const ALONE: &[Test] = &[
         rotated::put_back::unseen,
     ),
     ("jobs_work_on_while_the_key_of_munge_is_changed_and_services_are_not_restarted", rotated::munge::key),
+    ("who_reads_the_wire_sees_nothing_of_a_buffer_whose_pool_encrypts", encrypted::wire),
     ("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port),
     ("who_takes_the_port_of_a_node_s_api_is_not_believed", impostors::api_port),
 ];

@@ -68,15 +68,16 @@ print("whole" if n > 20 else n)
 "#;
 
 /// What a storage node keeps of its part of the buffer.
-struct Part {
+pub struct Part {
     host: String,
     instance: String,
     fragment: u64,
-    key: String,
+    /// The key.
+    pub key: String,
 }
 
 /// The part that `host` has of the newest buffer.
-fn part(site: &Site, host: &str) -> Part {
+pub fn part(site: &Site, host: &str) -> Part {
     part_with(site, host, "key")
 }
 
@@ -95,7 +96,7 @@ fn part_with(site: &Site, host: &str, name: &str) -> Part {
 }
 
 /// What becomes of who shows the key of a part to its node; waits so long for being cut off.
-fn thief(site: &Site, of: &Part, kind: &str, wait_s: u64) -> Outcome {
+pub fn thief(site: &Site, of: &Part, kind: &str, wait_s: u64) -> Outcome {
     let (fragment, wait) = (of.fragment.to_string(), wait_s.to_string());
     site.on("n3/grace", &["python3", "-c", THIEF, &of.host, &of.instance, &fragment, &of.key, kind, &wait])
 }

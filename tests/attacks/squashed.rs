@@ -6,8 +6,9 @@ use std::time::Duration;
 use tests::cluster::Outcome;
 use tests::hosts::plain;
 use tests::processes::wait_until;
-
 use tests::sharing::{ADA, GRACE, Session, Site};
+
+use crate::pool;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -79,16 +80,6 @@ if libc.open_by_handle_at(os.open('.', os.O_RDONLY), handle, 2) < 0:
     raise SystemExit(os.strerror(ctypes.get_errno()))
 ";
 
-/// Starts control again with the option in the default pool, or without it.
-fn configure(site: &Site, is_on: bool) {
-    let path = site.folder().join("etc/control.toml");
-    let text = fs::read_to_string(&path).expect("`up` wrote it").replace(", root_squash = true", "");
-    let on = text.replacen("\"16MiB\" }", "\"16MiB\", root_squash = true }", 1);
-    fs::write(&path, if is_on { &on } else { &text }).expect("the folder is ours");
-    site.control().kill();
-    assert!(wait_until(SOON, || site.online() == 4), "control does not come back");
-}
-
 /// Runs a shell command on n3 as root, in the folder `$B`; `holder` is a process that has `key` open.
 fn as_root(site: &Site, folder: &str, holder: &str, command: &str) -> Outcome {
     let ada = format!("setpriv --reuid={0} --regid={0} --clear-groups", ADA.id);
@@ -132,7 +123,7 @@ fn refused_to_root(site: &Site, lines: &str) -> Outcome {
 }
 
 pub fn root(site: &Site) {
-    configure(site, true);
+    pool::set(site, "root_squash", true);
     let buffer = site.shared_buffer();
     let own = "#DW jobdw type=scratch access_mode=striped capacity=64MiB";
     let mut ada = site.session(ADA, &buffer, own);
@@ -150,7 +141,7 @@ pub fn root(site: &Site) {
     has_no_buffers(site, &buffer, own);
     ada.end();
     site.destroy(&buffer);
-    configure(site, false);
+    pool::set(site, "root_squash", false);
     is_root_elsewhere(site);
 }
 
