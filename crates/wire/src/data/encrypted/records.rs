@@ -129,11 +129,13 @@ pub(super) struct Opening {
     clear: Range<usize>,
     /// Of the buffer: what came from the socket and is not decrypted.
     sealed: Range<usize>,
+    /// A record did not fit: nothing can follow it, whoever asks again.
+    is_broken: bool,
 }
 
 impl Opening {
     pub(super) fn new(key: &[u8; 32]) -> Opening {
-        Opening { key: Numbered::new(key), buffer: Vec::new(), clear: 0..0, sealed: 0..0 }
+        Opening { key: Numbered::new(key), buffer: Vec::new(), clear: 0..0, sealed: 0..0, is_broken: false }
     }
 
     /// Whether the next read does not wait for the socket.
@@ -171,6 +173,9 @@ impl Opening {
     /// Decrypts a record: into `place` where that has room for it, and replies how long it is; else in the buffer.
     fn open(&mut self, record: Range<usize>, place: &mut [u8]) -> io::Result<Option<usize>> {
         let changed = || io::Error::new(io::ErrorKind::ConnectionAborted, CHANGED);
+        if std::mem::replace(&mut self.is_broken, true) {
+            return Err(changed());
+        }
         let (start, end) = (record.start, record.end);
         let (text, tag) = self.buffer[record].split_last_chunk_mut::<TAG_BYTES>().ok_or_else(changed)?;
         let (tag, len) = (Tag::from(*tag), text.len());
@@ -188,6 +193,7 @@ impl Opening {
             None => key.open(number, &[], tag, text),
         };
         opened.map_err(|_| changed())?;
+        self.is_broken = false;
         self.sealed.start = end;
         if is_direct {
             return Ok(Some(len));
