@@ -73,7 +73,7 @@ pub(in crate::data) fn answer(stream: &mut (impl Read + Write), agreed: &Agreed)
     Ok(Ciphers { ours, theirs })
 }
 
-fn builder(agreed: &Agreed) -> Result<Builder<'_>, snow::Error> {
+pub(super) fn builder(agreed: &Agreed) -> Result<Builder<'_>, snow::Error> {
     let builder = Builder::with_resolver(PATTERN.parse()?, Box::new(Primitives));
     builder.psk(0, &agreed.secret)?.prologue(&agreed.said)
 }

@@ -104,9 +104,38 @@ fn keys_are_exchanged_on_both_sides_after_the_same_record() {
         sealing.write(&mut wire, &[IoSlice::new(b"x")]).unwrap();
         assert_eq!(opening.read(&mut &wire[..], &mut [0]).unwrap(), 1, "record {number}");
     }
+    assert_eq!(hex(&wire), "1100b9342f17f39f087cbc8c4ea202353aa389", "as Noise's REKEY makes it");
     let (text, tag) = wire[2..].split_last_chunk().unwrap();
     let opened = RecordKey::new(&KEY).open(REKEY_EVERY, &[], Tag::from(*tag), &mut text.to_vec());
     assert!(opened.is_err(), "the former key opens nothing any more");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    crate::hex::encode(bytes)
+}
+
+/// What is expected was made with another implementation, which gives what Noise's published example says.
+#[test]
+fn what_goes_over_the_wire_is_what_noise_prescribes() {
+    let agreed = Agreed { secret: KEY, said: b"said".to_vec() };
+    let builder = |drawn| noise::builder(&agreed).unwrap().fixed_ephemeral_key_for_testing_only(drawn);
+    let mut client = builder(&[1; 32]).build_initiator().unwrap();
+    let mut server = builder(&[2; 32]).build_responder().unwrap();
+    let (mut asked, mut answered) = ([0; 48], [0; 48]);
+    client.write_message(&[], &mut asked).unwrap();
+    server.read_message(&asked, &mut []).unwrap();
+    server.write_message(&[], &mut answered).unwrap();
+    client.read_message(&answered, &mut []).unwrap();
+    let expected = [
+        "a4e09292b651c278b9772c569f5fa9bb13d906b46ab68c9df9dc2b4409f8a20974a56029f8e614663861b560f53a5f91",
+        "ce8d3ad1ccb633ec7b70c17814a5c76ecd029685050d344745ba05870e587d59e2a4895cfe9a3650d02b56986ba92f13",
+        "c0fb001f8cee398732c10224c1bb5944bfdb809d0fbf194205ef0ccf3bfad72c",
+        "84b5b0df4287e9672cc77b117201b25bfec8e800722b81d89c9e1e345a640319",
+    ];
+    let (towards_server, towards_client) = client.dangerously_get_raw_split();
+    assert_eq!([hex(&asked), hex(&answered), hex(&towards_server), hex(&towards_client)], expected);
+    let first = &sealed(&[b"x"])[0];
+    assert_eq!(hex(first), "110019d1d0effdd1203b81c487ef55bf300827");
 }
 
 #[test]
