@@ -1,6 +1,7 @@
 //! Buffers of which nothing is said in clear over TCP.
 
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
 use model::{NodeName, SessionId};
@@ -92,6 +93,32 @@ fn who_changes_cuts_repeats_leaves_out_or_exchanges_a_record_changes_nothing_and
             assert_eq!(relay.played(), rounds, "{prank:?} towards {towards:?}");
         }
     }
+}
+
+/// They would serve nobody any more, now or after a restart.
+#[test]
+fn nodes_do_not_give_up_their_place_because_somebody_in_between_says_that_others_have_it() {
+    let relay = Relay::default();
+    let cluster = Cluster::start_by(&encrypted(), true, |address| relay.before(address));
+    let client = cluster.client();
+    let ino = client.create(New, ROOT, NAME, 0o600, &ME).unwrap().ino;
+    client.write(ino, 0, VALUE).unwrap();
+    client.fsync(ino).unwrap();
+    relay.lie();
+    std::thread::scope(|scope| {
+        let writes =
+            scope.spawn(|| client.write(ino, 0, &pattern(1 << 20, 3)).and_then(|_| client.fsync(ino)));
+        let begun = Instant::now();
+        while relay.lies() < 8 && begun.elapsed() < Duration::from_secs(8) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        relay.be_honest();
+        assert!(relay.lies() >= 8, "few have greeted a node");
+        writes.join().unwrap().unwrap();
+    });
+    let mut read = vec![0; 1 << 20];
+    assert_eq!(cluster.client().read(ino, 0, &mut read).unwrap(), read.len());
+    assert!(read == pattern(1 << 20, 3));
 }
 
 fn claim() -> Claim {

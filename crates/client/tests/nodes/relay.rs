@@ -33,6 +33,11 @@ struct State {
     /// To be played on the next record that is so long at least.
     prank: Option<(Towards, Prank, usize)>,
     played: usize,
+    /// Those that are open, and some that were.
+    sockets: Vec<TcpStream>,
+    /// Whoever greets a node is told by him, and not by the node, that another has taken its place.
+    is_liar: bool,
+    lies: usize,
 }
 
 /// He; clones are the same.
@@ -67,6 +72,25 @@ impl Relay {
         self.state(|state| state.prank = Some((towards, prank, min)));
     }
 
+    /// Cuts all connections. To all who greet a node from now on he says that another has taken their place.
+    pub fn lie(&self) {
+        let sockets = self.state(|state| {
+            state.is_liar = true;
+            std::mem::take(&mut state.sockets)
+        });
+        sockets.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+    }
+
+    /// Lets the nodes speak again.
+    pub fn be_honest(&self) {
+        self.state(|state| state.is_liar = false);
+    }
+
+    /// How often he has said so.
+    pub fn lies(&self) -> usize {
+        self.state(|state| state.lies)
+    }
+
     /// How many pranks were played.
     pub fn played(&self) -> usize {
         self.state(|state| state.played)
@@ -79,6 +103,8 @@ impl Relay {
     fn carry(&self, from: &TcpStream, to: &TcpStream, towards: Towards) {
         let (relay, mut from, mut to) = (self.clone(), from.try_clone().unwrap(), to.try_clone().unwrap());
         to.set_nodelay(true).unwrap();
+        let kept = to.try_clone().unwrap();
+        self.state(|state| state.sockets.push(kept));
         std::thread::spawn(move || {
             let end = relay.carry_all(&mut from, &mut to, towards);
             // Either side hears of it.
@@ -120,6 +146,26 @@ impl Relay {
         }
     }
 
+    fn pass(&self, from: &mut TcpStream, to: &mut TcpStream, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        from.read_exact(&mut bytes)?;
+        self.state(|state| state.heard.extend_from_slice(&bytes));
+        to.write_all(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// In place of what the node answers to a greeting; nothing follows.
+    fn tell_lie(&self, from: &mut TcpStream, to: &mut TcpStream) -> io::Error {
+        const SUPERSEDED: u8 = 5;
+        let told = from.read_exact(&mut [0; 41]).and_then(|()| {
+            let mut answer = [0; 41];
+            answer[0] = SUPERSEDED;
+            to.write_all(&answer)
+        });
+        self.state(|state| state.lies += usize::from(told.is_ok()));
+        told.err().unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into())
+    }
+
     /// The handshake as it is; whether the connection is encrypted after it, as the keys here begin.
     fn carry_handshake(
         &self,
@@ -127,15 +173,15 @@ impl Relay {
         to: &mut TcpStream,
         towards: Towards,
     ) -> io::Result<bool> {
-        let mut pass = |len: usize| {
-            let mut bytes = vec![0; len];
-            from.read_exact(&mut bytes)?;
-            self.state(|state| state.heard.extend_from_slice(&bytes));
-            to.write_all(&bytes)?;
-            Ok::<_, io::Error>(bytes)
-        };
+        let mut pass = |len| self.pass(from, to, len);
         match towards {
-            Towards::Client => drop((pass(38)?, pass(41)?)),
+            Towards::Client => {
+                pass(38)?;
+                if self.state(|state| state.is_liar) {
+                    return Err(self.tell_lie(from, to));
+                }
+                pass(41)?;
+            }
             Towards::Node => {
                 let instance = usize::from(pass(7)?[6]);
                 pass(instance)?;

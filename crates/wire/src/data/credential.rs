@@ -141,6 +141,11 @@ impl Credential {
         &self.secret
     }
 
+    /// The same for a connection that the node has handed over.
+    pub(super) fn handed_over(&self) -> Credential {
+        Credential { secret: self.secret.handed_over(), ..self.clone() }
+    }
+
     /// The same for a connection that no network carries.
     pub(super) fn in_clear(self) -> Credential {
         Credential { secret: self.secret.in_clear(), ..self }

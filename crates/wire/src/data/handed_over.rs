@@ -1,6 +1,9 @@
 //! A connection that the node has handed to another process, a mover. Where it is encrypted the two begin anew, as that
 //! process knows nothing of its keys.
 //!
+//! What the two prove to each other is of this alone: where somebody in between leads the client to the node again, or
+//! one who means the node to this process, neither goes on.
+//!
 //! The client speaks first: what the other process said before the client has read the node's last record would come
 //! together with that, and be taken for the next one.
 
@@ -32,7 +35,7 @@ pub fn go_on(connection: Connection, credential: &Credential, claim: &Claim) -> 
         stream @ Stream::Encrypted(_) => {
             let mut stream = stream.in_clear();
             stream.write_all(&[READY])?;
-            let (_, stream) = begin(stream, START_TIMEOUT, credential, claim)?;
+            let (_, stream) = begin(stream, START_TIMEOUT, &credential.handed_over(), claim)?;
             stream.set_timeout(None)?;
             Ok(stream)
         }
@@ -56,7 +59,7 @@ pub fn take_over(
     stream.set_timeout(Some(TIMEOUT))?;
     stream.read_exact(&mut [0])?;
     let accept = |claim: &Claim| if is_here(claim) { Ok((keys, ())) } else { Err(Refusal::NoSuchFragment) };
-    let ((), ciphers) = hello::welcome_over_network(&mut stream, 0, accept, |_, _, ()| Ok(()))?;
+    let ciphers = hello::welcome_handed_over(&mut stream, accept)?;
     stream.set_timeout(None)?;
     Ok(stream.encrypted(ciphers)?)
 }
@@ -92,15 +95,48 @@ mod tests {
         take_over(connection.into_stream().unwrap().in_clear(), key().into(), |_| true)
     }
 
-    #[test]
-    fn who_is_slow_to_read_that_a_connection_was_handed_over_goes_on_with_who_has_it() {
+    fn claim() -> Claim {
+        let (instance, session) = (InstanceId::literal("i1"), SessionId([7; 16]));
+        Claim { instance, namespace: 0, fragment: FragmentIndex(0), session }
+    }
+
+    fn listen() -> (TcpListener, StorageAddress) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tcp = listener.local_addr().unwrap().to_string();
-        let address = StorageAddress { node: NodeName::literal("n1"), tcp, unix: None };
-        let mover = std::thread::spawn(move || hand_over(&listener));
-        let (instance, session) = (InstanceId::literal("i1"), SessionId([7; 16]));
-        let claim = Claim { instance, namespace: 0, fragment: FragmentIndex(0), session };
+        (listener, StorageAddress { node: NodeName::literal("n1"), tcp, unix: None })
+    }
+
+    #[test]
+    fn who_means_the_node_is_not_led_to_who_has_a_connection_from_it_nor_the_other_way_round() {
+        let is_refused = |error: &HelloError| matches!(error, HelloError::Refused(Refusal::WrongKey));
+        let (listener, address) = listen();
+        let other = std::thread::spawn(move || {
+            let mut stream = Stream::tcp(listener.accept().unwrap().0).unwrap();
+            let led = hello::welcome_handed_over(&mut stream, |_| Ok((key().into(), ()))).map(drop);
+            let mut connection = Connection::new(accept(&listener));
+            connection.receive::<Request>().unwrap();
+            connection.send(0, &Reply::Done, &[]).unwrap();
+            let mut stream = connection.into_stream().unwrap().in_clear();
+            stream.read_exact(&mut [0]).unwrap();
+            let found = |_: &Claim| Ok((key(), ()));
+            (led, hello::welcome_over_network(&mut stream, 1, found, |_, _, ()| Ok(())).map(drop))
+        });
         let credential = Credential::member(key());
+        let led = dial(&address, Via::Tcp, &credential, &claim()).map(drop).unwrap_err();
+        let (mut connection, _) = dial(&address, Via::Tcp, &credential, &claim()).unwrap();
+        connection.send(0, &Request::StartMover, &[]).unwrap();
+        assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
+        let led_back = go_on(connection, &credential, &claim()).map(drop).unwrap_err();
+        assert!(is_refused(&led) && is_refused(&led_back), "{led}; {led_back}");
+        let (led, led_back) = other.join().unwrap();
+        assert!(is_refused(&led.unwrap_err()) && is_refused(&led_back.unwrap_err()));
+    }
+
+    #[test]
+    fn who_is_slow_to_read_that_a_connection_was_handed_over_goes_on_with_who_has_it() {
+        let (listener, address) = listen();
+        let mover = std::thread::spawn(move || hand_over(&listener));
+        let (credential, claim) = (Credential::member(key()), claim());
         let (mut connection, _) = dial(&address, Via::Tcp, &credential, &claim).unwrap();
         connection.send(0, &Request::StartMover, &[]).unwrap();
         std::thread::sleep(Duration::from_millis(300));

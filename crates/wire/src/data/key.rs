@@ -45,6 +45,14 @@ impl Key {
         Key { bytes, ..*self }
     }
 
+    /// The same for connections that a node has handed over to another process: nobody in between can have one of them
+    /// taken for one to the node, where the same bytes mean something else.
+    pub(crate) fn handed_over(&self) -> Key {
+        let mut mac = self.hmac();
+        mac.update(b"forebay handed over");
+        self.derived(mac.finalize().into_bytes().into())
+    }
+
     /// A new one.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use super::super::key::Key;
-use super::Claim;
+use super::{Claim, Refusal};
 
 /// What both sides have drawn for one handshake.
 pub(super) struct Nonces {
@@ -24,6 +24,13 @@ impl Nonces {
     pub(super) fn server_proof(&self, secret: &Key, claim: &Claim, boot: u64) -> Hmac<Sha256> {
         let mut mac = self.begin(secret, b"server", claim);
         mac.update(&boot.to_le_bytes());
+        mac
+    }
+
+    /// Whoever is in between can say that the client is refused; only who knows the secret can prove it.
+    pub(super) fn refusal_proof(&self, secret: &Key, claim: &Claim, refusal: Refusal) -> Hmac<Sha256> {
+        let mut mac = self.begin(secret, b"refused", claim);
+        mac.update(&[refusal.code()]);
         mac
     }
 

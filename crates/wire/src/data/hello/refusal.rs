@@ -47,6 +47,11 @@ impl Refusal {
         }
     }
 
+    /// Whether who is refused so acts on it for good, so that he wants it proven on encrypted connections.
+    pub(super) fn is_for_good(self) -> bool {
+        self == Refusal::Superseded
+    }
+
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
         use Refusal::{Busy, Expired, InClear, Moved, NoSuchFragment, Superseded, Version, WrongKey};
         let all = [Version, NoSuchFragment, WrongKey, Busy, Superseded, Moved, Expired, InClear];

@@ -4,8 +4,9 @@ use std::os::unix::net::UnixStream;
 
 use model::{FragmentIndex, InstanceId, SessionId};
 
+use super::claimed::identity;
 use super::*;
-use crate::data::credential::User;
+use crate::data::credential::{Capability, User};
 
 fn claim() -> Claim {
     Claim {
@@ -87,6 +88,32 @@ fn a_credential_that_a_node_does_not_know_is_refused() {
     assert_eq!(identity(&capability(4), &claim()), Err(Refusal::WrongKey));
 }
 
+/// A storage node that hears it serves nobody any more: nobody in between is to say so.
+#[test]
+fn that_another_node_has_the_place_is_believed_of_who_can_prove_it_where_connections_are_encrypted() {
+    let encrypted = Key::from_hex(&format!("{ENCRYPTED}{}", "ab".repeat(32))).unwrap();
+    for (key, forged) in
+        [(key("ab"), false), (key("ab"), true), (encrypted.clone(), false), (encrypted, true)]
+    {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let known = key.clone();
+        let server = std::thread::spawn(move || {
+            let why = if forged { Refusal::WrongKey } else { Refusal::Superseded };
+            let admit = |_: &Claim, _, ()| Err::<(), _>(why);
+            welcome_over_network(&mut a, 77, |_| Ok((known, ())), admit).map(drop)
+        });
+        let is_believed = !forged || !key.is_encrypted();
+        // What is said is changed from 3 to 5, or as it is.
+        let mut heard = Changing { stream: b, at: 38, by: if forged { 3 ^ 5 } else { 0 } };
+        let refused = greet(&mut heard, &Credential::member(key), &claim()).unwrap_err();
+        match is_believed {
+            true => assert!(matches!(refused, HelloError::Refused(Refusal::Superseded)), "{refused}"),
+            false => assert!(matches!(refused, HelloError::Impostor) && !refused.is_final(), "{refused}"),
+        }
+        assert!(server.join().unwrap().is_err());
+    }
+}
+
 #[test]
 fn a_server_without_the_key_is_found_out() {
     let (mut a, mut b) = UnixStream::pair().unwrap();
@@ -129,29 +156,34 @@ fn who_changes_what_is_said_in_the_handshake_is_found_out() {
         let server = std::thread::spawn(move || {
             let _hung_up = welcome_over_network(&mut a, 77, |_| Ok((known, ())), |_, _, ()| Ok(()));
         });
-        let greeted = greet(&mut Changing(b, at), &Credential::member(key.clone()), &claim());
+        let greeted =
+            greet(&mut Changing { stream: b, at, by: 1 }, &Credential::member(key.clone()), &claim());
         assert!(greeted.is_err(), "byte {at}");
         server.join().unwrap();
     }
 }
 
 /// Changes the byte that comes at this place.
-struct Changing(UnixStream, usize);
+struct Changing {
+    stream: UnixStream,
+    at: usize,
+    by: u8,
+}
 
 impl Read for Changing {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.0.read(buffer)?;
-        if self.1 < len {
-            buffer[self.1] ^= 1;
+        let len = self.stream.read(buffer)?;
+        if self.at < len {
+            buffer[self.at] ^= self.by;
         }
-        self.1 = self.1.checked_sub(len).unwrap_or(usize::MAX);
+        self.at = self.at.checked_sub(len).unwrap_or(usize::MAX);
         Ok(len)
     }
 }
 
 impl Write for Changing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.stream.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
