@@ -96,13 +96,20 @@ fn job(site: &Site, buffer: &str, [in_bytes, in_name, out_bytes, out_name]: &[St
 }
 
 /// Whoever reads the wire sees names and bytes of a buffer, unless its pool encrypts: then none, and who has the key
-/// and speaks in clear is refused. A buffer from before is encrypted once it has another key.
+/// and speaks in clear is refused. A buffer from before is encrypted once it has another key, and who was connected
+/// before that has found out.
 pub fn wire(site: &Site) {
     let former = site.shared_buffer();
     assert_eq!(life(site, &former), MARKS, "all is in clear");
     pool::set(site, "encrypt", true);
     assert_eq!(life(site, &former), MARKS, "it has the key that it had");
     site.on("head", &[&site.program("forebay"), "rekey", &former]).expect_success();
+    // Storage nodes had connections to each other, on which they say one thing more before they know that those ended.
+    let last = life(site, &former);
+    assert!(
+        !last.iter().any(|mark| mark.ends_with("bytes")),
+        "whoever stages and mounts connects anew: {last:?}"
+    );
     assert_eq!(life(site, &former), [""; 0], "it was given another key");
     site.destroy(&former);
     let buffer = site.shared_buffer();
