@@ -16,8 +16,8 @@
 //! that the server draws when it starts: a client that sees a new one knows that the server forgot what it had open.
 //! A server that takes a node's place without its key cannot make `proof'`: nobody sends it a byte, or believes one.
 //! Of a refusal `proof'` is nothing, but where connections are encrypted and the server has found the secret: there it
-//! is `HMAC-SHA256(secret, "refused" nonce nonce' session status)`, and 5, which a storage node never comes back from, is
-//! believed only with it.
+//! is `HMAC-SHA256(secret, "refused" nonce nonce' session status)`, and 5, which a storage node never comes back from,
+//! is believed only with it.
 //! The first six bytes of each side and the status are frozen: every later version must still be able to say that it
 //! does not match.
 

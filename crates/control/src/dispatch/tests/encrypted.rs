@@ -3,7 +3,7 @@
 use model::NodeName;
 use wire::control::ErrorCode;
 use wire::data::hello::ENCRYPTED;
-use wire::node::{NodeHealth, ROOT_SQUASH};
+use wire::node::{ENCRYPT, NodeHealth, ROOT_SQUASH};
 
 use super::buffers::create;
 use super::hosts::{cluster, job, on};
@@ -53,7 +53,8 @@ async fn says(it: &Fixture, name: &'static str, encrypts: bool) {
     let mut world = it.site.world();
     let name = NodeName::literal(name);
     let view = world.views.iter_mut().find(|view| view.name == name).expect("it is known");
-    let knows = if encrypts { health.knows.clone() } else { vec![ROOT_SQUASH.to_owned()] };
+    let knows = if encrypts { vec![ROOT_SQUASH, ENCRYPT] } else { vec![ROOT_SQUASH] };
+    let knows = knows.into_iter().map(str::to_owned).collect();
     view.health = Some(NodeHealth { knows, ..health });
 }
 
