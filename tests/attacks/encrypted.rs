@@ -33,8 +33,8 @@ while time.time() < end:
 print(total, *sorted(seen))
 "#;
 
-/// Bytes of the file that is staged in, and of the one that is staged out.
-const LEN: usize = 8 << 20;
+/// Bytes of the file that is staged in, and of the one that is staged out: a buffer has room for those of four lives.
+const LEN: usize = 4 << 20;
 
 /// What marks one life of a job: in the name and the bytes of what is staged in, and of what the job writes.
 const MARKS: [&str; 4] = ["in-bytes", "in-name", "out-bytes", "out-name"];
@@ -83,8 +83,8 @@ fn job(site: &Site, buffer: &str, [in_bytes, in_name, out_bytes, out_name]: &[St
     let mut ada = site.session(ADA, buffer, &stages);
     ada.data_in().expect_success();
     ada.mount();
-    let write = format!("yes {out_bytes} | head -c {LEN} > $B/{out_name}; sync $B/{out_name}");
-    let read = ada.run(&format!("{write}; cat $B/{in_name}")).expect_success();
+    let write = format!("yes {out_bytes} | head -c {LEN} > $B/{out_name} && sync $B/{out_name}");
+    let read = ada.run(&format!("{write} && cat $B/{in_name}")).expect_success();
     assert!(read.stdout == source, "what was staged in is another");
     ada.data_out().expect_success();
     ada.end();
