@@ -3,9 +3,9 @@
 
 mod allocation;
 mod check;
+mod uids;
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -225,23 +225,12 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
             granularity_bytes,
             kind: pool.kind,
             persistent_redundancy: pool.persistent_redundancy,
-            uids: uids(pool)?,
+            uids: uids::ranges(pool)?,
             root_squash: root_squash(pool)?,
             encrypt: pool.encrypt,
         });
     }
     Ok(settings)
-}
-
-fn uids(pool: &Pool) -> Result<Vec<RangeInclusive<u32>>, String> {
-    let range = |text: &String| {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
-        Some(range).filter(|range| !range.is_empty())
-    };
-    let read =
-        |text| range(text).ok_or_else(|| format!("{}: uids: {text:?} is no range as 1000-59999", pool.name));
-    pool.uids.iter().map(read).collect()
 }
 
 /// A private volume on a node's own flash is a local file system, in which root is root.
