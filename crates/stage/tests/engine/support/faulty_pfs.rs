@@ -158,6 +158,10 @@ impl Source for FaultyPfs {
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
         if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { self.real.xattrs(entry) }
     }
+
+    fn unkept_xattrs(&self, entry: &Found) -> Result<Vec<Vec<u8>>> {
+        self.real.unkept_xattrs(entry)
+    }
 }
 
 impl Target for FaultyPfs {
