@@ -122,6 +122,16 @@ impl Credential {
         Credential { capability: Some(capability), secret }
     }
 
+    /// What it is made of, for who keeps it.
+    pub fn parts(&self) -> (Option<&Capability>, &Key) {
+        (self.capability.as_ref(), &self.secret)
+    }
+
+    /// The one that was made of these.
+    pub fn of_parts(capability: Option<Capability>, secret: Key) -> Credential {
+        Credential { capability, secret }
+    }
+
     /// Whether the home shard checks permissions of whoever has it, and other nodes want grants.
     pub fn needs_grants(&self) -> bool {
         matches!(&self.capability, Some(Capability { identity: Identity::User(_), .. }))
