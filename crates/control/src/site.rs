@@ -101,6 +101,8 @@ pub enum PoolKind {
     NodeLocalStriped,
 }
 
+kept::own_forms!(PoolKind);
+
 impl PoolKind {
     /// Whether pools are configured so.
     pub(crate) fn is_configured(self) -> bool {

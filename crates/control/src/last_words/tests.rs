@@ -154,6 +154,17 @@ fn what_was_said_is_believed_by_the_next_life_of_the_database_and_no_other() {
 }
 
 #[test]
+fn what_is_damaged_or_of_a_newer_forebay_counts_as_nothing_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["{", r#"{"format":2}"#] {
+        open(folder.path(), None, "a").hear(&NodeName::literal("n1"), &health(mirrored(None)));
+        std::fs::write(folder.path().join("last-words.json"), text).unwrap();
+        let next = open(folder.path(), Some("a"), "b");
+        assert_eq!(next.give_up(&NodeName::literal("n1"), &InstanceId::literal("i1")), None, "{text}");
+    }
+}
+
+#[test]
 fn a_node_is_not_told_that_its_doubt_is_known_before_that_is_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let words = open(folder.path(), None, "a");

@@ -51,7 +51,7 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &Token, activation: &Activation) 
         params![
             Word(token),
             Word(&activation.buffer),
-            Word(activation.access_mode),
+            Word(&activation.access_mode),
             Word(&activation.node),
             activation.ordinal,
             activation.shared,
@@ -125,7 +125,7 @@ pub(crate) fn remove(tx: &Transaction<'_>, token: &Token, gone: &Activation) -> 
     tx.execute(
         "DELETE FROM activations
          WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
-        params![Word(token), Word(&gone.buffer), Word(gone.access_mode), Word(&gone.node), gone.ordinal],
+        params![Word(token), Word(&gone.buffer), Word(&gone.access_mode), Word(&gone.node), gone.ordinal],
     )?;
     Ok(())
 }

@@ -28,6 +28,8 @@ pub(crate) enum State {
     AcceptingNames,
 }
 
+kept::own_forms!(State);
+
 impl State {
     /// What its node does where it does not have it.
     pub(crate) fn missing(self) -> Missing {
@@ -50,7 +52,7 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &Token, nodes: &[NodeName]) -> Re
     for (position, node) in nodes.iter().enumerate() {
         tx.execute(
             "INSERT INTO fragments (token, position, node, state) VALUES (?1, ?2, ?3, ?4)",
-            params![Word(token), position, Word(node), Word(State::New)],
+            params![Word(token), position, Word(node), Word(&State::New)],
         )?;
     }
     Ok(())
@@ -86,7 +88,7 @@ pub(crate) fn states(tx: &Transaction<'_>, instance: &InstanceId) -> Result<Vec<
 /// The database's.
 pub(crate) fn note_made(tx: &Transaction<'_>, instance: &InstanceId) -> Result<()> {
     let sql = "UPDATE fragments SET state = ?2 WHERE token = (SELECT token FROM instances WHERE id = ?1)";
-    tx.execute(sql, params![Word(instance), Word(State::There)])?;
+    tx.execute(sql, params![Word(instance), Word(&State::There)])?;
     Ok(())
 }
 
@@ -102,7 +104,7 @@ pub(crate) fn replace(
     replaced: State,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![Word(token), Word(lost), Word(spare), Word(replaced)])?;
+    tx.execute(sql, params![Word(token), Word(lost), Word(spare), Word(&replaced)])?;
     Ok(())
 }
 
@@ -117,6 +119,6 @@ pub(crate) fn replaced(
     term: u32,
 ) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = ?5 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![Word(token), Word(lost), Word(found), Word(State::There), term])?;
+    tx.execute(sql, params![Word(token), Word(lost), Word(found), Word(&State::There), term])?;
     Ok(())
 }

@@ -72,10 +72,10 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &Token, instance: &Instance) -
             instance.key,
             instance.requested_bytes,
             instance.capacity_bytes,
-            Word(instance.volume),
+            Word(&instance.volume),
             instance.pool,
             instance.granularity_bytes,
-            Word(instance.kind),
+            Word(&instance.kind),
             instance.stage_key,
             Json(instance.behaviour),
         ],
@@ -97,7 +97,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &Token, instance: &Instance) -
 pub(crate) fn place(tx: &Transaction<'_>, token: &Token, instance: &Instance) -> Result<()> {
     tx.execute(
         "UPDATE instances SET capacity_bytes = ?2, volume = ?3 WHERE token = ?1",
-        params![Word(token), instance.capacity_bytes, Word(instance.volume)],
+        params![Word(token), instance.capacity_bytes, Word(&instance.volume)],
     )?;
     fragments::set(tx, token, &instance.nodes)
 }

@@ -58,7 +58,7 @@ pub(crate) fn users_of(tx: &Transaction<'_>, name: &Token) -> Result<Vec<Token>>
         "SELECT DISTINCT token FROM registrations JOIN sessions USING (token)
          WHERE buffer = ?1 AND phase != ?2 ORDER BY token",
     )?;
-    let rows = query.query_map(params![Word(name), Word(Phase::TornDown)], first_word)?;
+    let rows = query.query_map(params![Word(name), Word(&Phase::TornDown)], first_word)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

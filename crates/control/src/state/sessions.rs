@@ -116,7 +116,7 @@ pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session
             script.workdir.to_string_lossy(),
             script.job_name,
             script.user,
-            Word(session.phase),
+            Word(&session.phase),
             to_json(&session.notes),
             handle,
             session.caller,
@@ -137,7 +137,7 @@ fn free_handle(tx: &Transaction<'_>, token: &Token) -> Result<String> {
     )?;
     let mut handle = token.to_string();
     for again in 2.. {
-        if !taken.query_row(params![handle, Word(Phase::TornDown)], |row| row.get(0))? {
+        if !taken.query_row(params![handle, Word(&Phase::TornDown)], |row| row.get(0))? {
             break;
         }
         handle = format!("{token}-r{again}");
@@ -182,7 +182,7 @@ pub(crate) fn set_to_finish(tx: &Transaction<'_>, token: &Token) -> Result<()> {
 /// The database's.
 pub(crate) fn to_finish(tx: &Transaction<'_>) -> Result<Vec<Token>> {
     let mut query = tx.prepare("SELECT token FROM sessions WHERE to_finish AND phase != ?1")?;
-    Ok(query.query_map([Word(Phase::TornDown)], first_word)?.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([Word(&Phase::TornDown)], first_word)?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// The session of a number.
@@ -207,7 +207,7 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &Token) -> Result<Option<Session
 /// The database's.
 pub(crate) fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
     let mut query = tx.prepare("SELECT * FROM sessions WHERE phase != ?1 ORDER BY number")?;
-    let rows = query.query_map([Word(Phase::TornDown)], read)?;
+    let rows = query.query_map([Word(&Phase::TornDown)], read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn set_phase(tx: &Transaction<'_>, token: &Token, phase: Phase) -> Re
     let was_mounted = phase == Phase::Mounted;
     tx.execute(
         "UPDATE sessions SET phase = ?2, was_mounted = was_mounted OR ?3 WHERE token = ?1",
-        params![Word(token), Word(phase), was_mounted],
+        params![Word(token), Word(&phase), was_mounted],
     )?;
     Ok(())
 }
@@ -254,7 +254,7 @@ pub(crate) fn set_kept(tx: &Transaction<'_>, token: &Token, kept: Option<&str>) 
 /// # Errors
 /// The database's.
 pub(crate) fn set_notes(tx: &Transaction<'_>, token: &Token, notes: &[String]) -> Result<()> {
-    let (sql, json) = ("UPDATE sessions SET notes_json = ?2 WHERE token = ?1", to_json(&notes));
+    let (sql, json) = ("UPDATE sessions SET notes_json = ?2 WHERE token = ?1", to_json(&notes.to_vec()));
     tx.execute(sql, params![Word(token), json])?;
     Ok(())
 }
@@ -267,7 +267,7 @@ pub(crate) fn prune(tx: &Transaction<'_>) -> Result<()> {
     tx.execute(
         "DELETE FROM sessions WHERE phase = ?1 AND rowid NOT IN
          (SELECT rowid FROM sessions WHERE phase = ?1 ORDER BY number DESC LIMIT ?2)",
-        params![Word(Phase::TornDown), TORN_DOWN_MAX],
+        params![Word(&Phase::TornDown), TORN_DOWN_MAX],
     )?;
     Ok(())
 }

@@ -14,11 +14,11 @@ use super::text::Word;
 pub(crate) fn set(tx: &Transaction<'_>, token: &Token, function: Function, elapsed_ms: u64) -> Result<()> {
     tx.execute(
         "DELETE FROM timings WHERE token = ?1 AND function = ?2",
-        params![Word(token), Word(function)],
+        params![Word(token), Word(&function)],
     )?;
     tx.execute(
         "INSERT INTO timings (token, function, elapsed_ms) VALUES (?1, ?2, ?3)",
-        params![Word(token), Word(function), elapsed_ms],
+        params![Word(token), Word(&function), elapsed_ms],
     )?;
     Ok(())
 }

@@ -17,6 +17,8 @@ mod on_demand;
 mod row;
 mod scope;
 mod space;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
@@ -232,7 +234,7 @@ pub(crate) fn of_script(tx: &Transaction<'_>, token: &Token) -> Result<Vec<Trans
 pub(crate) fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
     tx.execute(
         "UPDATE transfers SET state = ?2, report_json = ?3 WHERE number = ?1",
-        params![number, Word(report.state), to_json(report)],
+        params![number, Word(&report.state), to_json(report)],
     )?;
     Ok(())
 }

@@ -62,7 +62,7 @@ pub(super) fn add(counts: &mut StageCounts, transfer: &Transfer) {
 /// # Errors
 /// The database's.
 pub(super) fn count_in_folder(tx: &Transaction<'_>, space: &Space, folder: &str) -> Result<StageCounts> {
-    let with = params![Word(&space.token), Word(space.access_mode), space.owner, folder];
+    let with = params![Word(&space.token), Word(&space.access_mode), space.owner, folder];
     let mut counts = StageCounts::default();
     let mut query = tx.prepare_cached(&groups(space, folder))?;
     let mut rows = query.query(with)?;
@@ -123,6 +123,6 @@ fn first_errno(tx: &Transaction<'_>, space: &Space, folder: &str) -> Result<i32>
         space.seen(),
         below(folder)
     );
-    let with = params![Word(&space.token), Word(space.access_mode), space.owner, folder];
+    let with = params![Word(&space.token), Word(&space.access_mode), space.owner, folder];
     Ok(tx.query_row(&sql, with, |row| row.get(0)).optional()?.unwrap_or(0))
 }

@@ -29,8 +29,8 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         "position IS NULL AND token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND direction = ?4
          AND owner_uid = ?5";
     let pfs_path = transfer.pfs_path.to_string_lossy();
-    let (mode, direction) = (Word(transfer.access_mode), Word(transfer.direction));
-    let (kind, state) = (Word(transfer.kind), Word(transfer.state));
+    let (mode, direction) = (Word(&transfer.access_mode), Word(&transfer.direction));
+    let (kind, state) = (Word(&transfer.kind), Word(&transfer.state));
     let all = params![
         Word(&transfer.token),
         mode,
@@ -208,7 +208,7 @@ pub(crate) fn any_in(tx: &Transaction<'_>, token: &Token, mode: AccessMode) -> R
     let sql =
         "SELECT EXISTS (SELECT 1 FROM transfers WHERE token = ?1 AND access_mode = ?2 AND direction = 'in'
          AND position IS NULL)";
-    Ok(tx.query_row(sql, params![Word(token), Word(mode)], |row| row.get(0))?)
+    Ok(tx.query_row(sql, params![Word(token), Word(&mode)], |row| row.get(0))?)
 }
 
 /// A session with stages on demand that wait or run.

@@ -68,7 +68,7 @@ fn next(mut found: Vec<Transfer>, after: u64) -> Vec<Transfer> {
 
 fn in_folder(tx: &Transaction<'_>, space: &Space, folder: &str, after: u64) -> Result<Vec<Transfer>> {
     let what = format!("{} AND {} AND number > ?5", space.seen(), below(folder));
-    page(tx, &what, params![Word(&space.token), Word(space.access_mode), space.owner, folder, after])
+    page(tx, &what, params![Word(&space.token), Word(&space.access_mode), space.owner, folder, after])
 }
 
 /// Counts the files of a scope by the state of their newest stage.
@@ -96,7 +96,7 @@ pub(crate) fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> 
 /// Of a path itself.
 fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Transfer>> {
     let own = format!("{} AND buffer_path = ?4 ORDER BY number", space.seen());
-    on_demand(tx, &own, params![Word(&space.token), Word(space.access_mode), space.owner, path])
+    on_demand(tx, &own, params![Word(&space.token), Word(&space.access_mode), space.owner, path])
 }
 
 /// The newest of a file: its own, or of a folder above it.
