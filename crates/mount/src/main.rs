@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use client::{Client, Sharing};
-use disk::format::{self, OF_NODES};
 use fuse::device::Device;
 use fuse::session::{Negotiated, Session};
 use model::phase::Coherence;
@@ -92,7 +91,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn read(path: &Path) -> anyhow::Result<MountSpec> {
     let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    format::decode(&text, OF_NODES).with_context(|| format!("understand {}", path.display()))
+    kept::decode(&text, kept::OF_NODES).with_context(|| format!("understand {}", path.display()))
 }
 
 /// What a process needs of the mount: of one that died, its ledger and what it had agreed with the kernel.

@@ -7,9 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
-use disk::format::{self, OF_NODES as FORMAT, UPGRADE};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use disk::format::{self, UPGRADE};
+use kept::{OF_NODES as FORMAT, OnDisk};
 use wire::control::{ApiError, ErrorCode};
 
 /// What says in a folder what the folder is for.
@@ -19,17 +18,17 @@ pub(crate) const SPEC: &str = "spec.json";
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    disk::replace(path, &format::encode(value, FORMAT)?)
+pub(crate) fn write(path: &Path, value: &impl OnDisk) -> io::Result<()> {
+    disk::replace(path, &kept::encode(value, FORMAT)?)
 }
 
 /// Reads the file `path`; `None` where there is none.
 ///
 /// # Errors
 /// The disk's, and `InvalidData` for a file that does not parse or that a newer Forebay wrote. They name the file.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+pub(crate) fn read<T: OnDisk>(path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = disk::read(path).map_err(named("read", path))? else { return Ok(None) };
-    format::decode(&bytes, FORMAT).map(Some).map_err(|error| named("understand", path)(error.into()))
+    kept::decode(&bytes, FORMAT).map(Some).map_err(|error| named("understand", path)(error.into()))
 }
 
 /// An error that says what was tried on which file.
@@ -44,7 +43,7 @@ fn named(tried: &'static str, path: &Path) -> impl Fn(io::Error) -> io::Error {
 ///
 /// # Errors
 /// `parent` cannot be read: then nothing is known of any of them.
-pub(crate) fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
+pub(crate) fn folders<T: OnDisk>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
     std::fs::create_dir_all(parent).map_err(named("make", parent))?;
     let mut all = Vec::new();
     for disk::Found { path, stage } in disk::names(parent).map_err(named("list", parent))? {
@@ -62,7 +61,7 @@ pub(crate) fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(Pat
     Ok(all)
 }
 
-fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result<Option<T>> {
+fn take_up<T: OnDisk>(folder: &Path, stage: disk::Stage) -> io::Result<Option<T>> {
     match stage {
         disk::Stage::InUse => find(folder),
         _ => disk::discard(folder).map(|()| None),
@@ -74,7 +73,7 @@ fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result
 ///
 /// # Errors
 /// There is something, and what it is for cannot be told.
-pub(crate) fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> {
+pub(crate) fn find<T: OnDisk>(folder: &Path) -> io::Result<Option<T>> {
     if let Some(spec) = read(&folder.join(SPEC))? {
         return Ok(Some(spec));
     }
@@ -93,7 +92,7 @@ pub(crate) fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> 
 ///
 /// # Errors
 /// `not_taken_up`.
-pub(crate) fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
+pub(crate) fn find_for<T: OnDisk>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
     find(folder).map_err(|error| {
         let message = format!("{what} is kept in {}, and cannot be taken up: {error}", folder.display());
         let advice = match format::is_newer(&error) {

@@ -84,6 +84,7 @@ pub(crate) struct Locals {
 /// What is kept of a volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kept {
+    #[serde(with = "kept::form")]
     spec: LocalSpec,
     capacity_bytes: u64,
     released: bool,

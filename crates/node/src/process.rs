@@ -31,6 +31,8 @@ pub(crate) struct ProcessId {
     boot: String,
 }
 
+kept::own_forms!(ProcessId);
+
 impl ProcessId {
     /// The process that has the number `pid` now.
     ///

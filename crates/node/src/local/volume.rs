@@ -16,6 +16,8 @@ use super::user_path::{UserPath, UserPathsLock};
 use super::{Kept, Setting};
 use crate::keep;
 
+kept::own_forms!(Kept);
+
 /// How many bytes one more volume may hold.
 pub(super) fn free(setting: &Setting) -> Result<u64, ApiError> {
     let backing = setting.kind.backing(&setting.folder);

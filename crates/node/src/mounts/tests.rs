@@ -183,20 +183,21 @@ fn a_mount_that_died_with_its_node_is_cleared_and_made_anew() {
     });
 }
 
-/// Two lives of a node in which the second cannot read the `file` that the first has kept of the mount.
-async fn refuses_until_readable(file: &str) {
+/// Two lives of a node in which the second finds this `text` in the `file` that the first has kept of the mount.
+async fn refuses_until_readable(file: &str, text: &str) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_owned();
     let first = tokio::task::spawn_blocking(move || first_life(&path)).await.unwrap();
     let kept = dir.path().join("mounts/3-striped").join(file);
     let good = std::fs::read(&kept).unwrap();
-    std::fs::write(&kept, "{").unwrap();
+    std::fs::write(&kept, text).unwrap();
     let mounts = Mounts::open(setting(dir.path())).unwrap();
     for _ in 0..2 {
         let refused = mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap_err();
         assert!(refused.message.contains(file), "{}", refused.message);
     }
     mounts.create(spec(dir.path())).await.unwrap_err();
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), text, "it is kept as it is");
     assert!(MarkerTable.is_mounted(&first.mountpoint).unwrap(), "what may have a job in it is left alone");
     std::fs::write(&kept, good).unwrap();
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
@@ -206,12 +207,13 @@ async fn refuses_until_readable(file: &str) {
 
 #[tokio::test]
 async fn a_mount_whose_state_cannot_be_read_is_not_unmounted_until_it_can() {
-    refuses_until_readable("kept.json").await;
+    refuses_until_readable("kept.json", "{").await;
 }
 
 #[tokio::test]
 async fn a_mount_whose_specification_cannot_be_read_is_not_unmounted_until_it_can() {
-    refuses_until_readable("spec.json").await;
+    refuses_until_readable("spec.json", "{").await;
+    refuses_until_readable("spec.json", r#"{"format":2}"#).await;
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ use crate::keep;
 use crate::mount_table::MountTable;
 use crate::process::Process;
 
+kept::own_forms!(super::Kept);
+
 /// How long a mount process may take to end once nobody is waited for any more. More than it gives the storage nodes to
 /// take what mappings stored, and to hear of its end.
 const ENDED_WITHIN: Duration = Duration::from_secs(11);
