@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use daemon::lock::{FolderLock, LockError};
 use disk::Room;
-use disk::format::{FormatError, UPGRADE};
 use model::{NodeName, Token, symbols};
 use serde::{Deserialize, Serialize};
 use wire::control::{DataOut, Script, VolumeKind};
@@ -79,7 +78,8 @@ pub struct RunRecord {
     pub session_created_unix: Option<u64>,
     /// The `forebay run` that wrote this last.
     pub forebay_pid: u32,
-    /// The script as it was when it was submitted. (A wire type on disk: this file is for our own restart only.)
+    /// The script as it was when it was submitted.
+    #[serde(with = "kept::form")]
     pub script: Script,
     /// What options add to its directives.
     #[serde(default)]
@@ -100,6 +100,7 @@ pub struct RunRecord {
     #[serde(default)]
     pub hosts: Vec<NodeName>,
     /// `--volume`.
+    #[serde(default, with = "kept::form")]
     pub volume: Option<VolumeKind>,
     /// `--keep`.
     pub keep: bool,
@@ -232,24 +233,8 @@ impl Records {
     pub fn read(&self, token: &Token) -> Result<Option<RunRecord>, Failure> {
         let path = self.record_path(token);
         let text = disk::read(&path).map_err(|e| Failure::local("read", &path, &e))?;
-        let Some(text) = text else { return Ok(None) };
-        decode::decode(&text).map(Some).map_err(|error| Self::not_understood(&path, &error))
-    }
-
-    fn not_understood(path: &Path, error: &FormatError) -> Failure {
-        let first = match error {
-            FormatError::Newer { .. } => UPGRADE,
-            _ => "put the file back as it was",
-        };
-        Failure::unavailable(
-            format!("understand {}, what an interrupted run was at: {error}", path.display()),
-            format!(
-                "{first}; or give the run up with `rm {path}`: its buffer is kept until \
-                 `forebay rm {token}`",
-                token = path.file_stem().unwrap_or_default().to_string_lossy(),
-                path = path.display()
-            ),
-        )
+        let read = text.map(|text| decode::decode(&text)).transpose();
+        read.map_err(|error| decode::not_understood(&path, &error))
     }
 
     /// Replaces the record. `_lock` is the proof that nobody else does.

@@ -20,13 +20,6 @@ const FORMAT: &str = "format";
 const SUM: &str = "crc32c";
 const CONTENT: &str = "content";
 
-/// Of the specifications and notes that a node keeps, and that its mounts and stages read.
-pub const OF_NODES: u32 = 1;
-
-/// The newest of the specification of a fragment that is understood: 2, where programs that cannot encrypt what they
-/// say must not serve it; else 1.
-pub const OF_FRAGMENTS: u32 = 2;
-
 /// What helps where a newer Forebay wrote a file, whichever it is. Whoever says it adds what is to be started or
 /// repeated then.
 pub const UPGRADE: &str = "install the Forebay that wrote it, or a newer one";

@@ -36,15 +36,15 @@ impl Pfs {
         let to = std::path::absolute(to).context("find the present folder")?;
         let known = disk::read(&file).with_context(|| format!("read {}", file.display()))?;
         let known: Option<Vec<PfsMount>> = known
-            .map(|text| serde_json::from_slice(&text))
+            .map(|text| kept::from_text(&text))
             .transpose()
             .with_context(|| format!("understand {}", file.display()))?;
         let mut noted = known.unwrap_or_default();
         if !noted.iter().any(|noted| noted.path == to) {
             // Those of other folders stay: this drain may yet be refused, and the one before goes on.
             noted.extend(begin(&to));
-            let text = serde_json::to_vec(&noted)?;
-            disk::replace(&file, &text).with_context(|| format!("write {}", file.display()))?;
+            let text = kept::to_text(&noted)?;
+            disk::replace(&file, text.as_bytes()).with_context(|| format!("write {}", file.display()))?;
         }
         noted.retain(|noted| noted.path == to);
         let mounts = Mutex::new(Mounts::check(&noted).map_err(|error| anyhow!("{error}; {ADVICE}"))?);
@@ -69,7 +69,7 @@ impl Pfs {
         let (Ok(Some(text)), Ok(to)) = (disk::read(&state.join(NOTE)), std::path::absolute(to)) else {
             return false;
         };
-        let noted = serde_json::from_slice::<Vec<PfsMount>>(&text).unwrap_or_default();
+        let noted = kept::from_text::<Vec<PfsMount>>(&text).unwrap_or_default();
         let noted: Vec<PfsMount> = noted.into_iter().filter(|noted| noted.path == to).collect();
         Mounts::check(&noted).is_err()
     }
@@ -110,7 +110,7 @@ mod tests {
         let [first, second] = ["first", "second"].map(|name| state.path().join(name));
         drop(Pfs::open(state.path(), &first).unwrap());
         let known = std::fs::read(state.path().join(NOTE)).unwrap();
-        let known: Vec<PfsMount> = serde_json::from_slice(&known).unwrap();
+        let known: Vec<PfsMount> = kept::from_text(&known).unwrap();
         drop(Pfs::open(state.path(), &second).unwrap());
         assert_eq!(Pfs::open(state.path(), &first).unwrap().noted, known);
         let all: Vec<PfsMount> =

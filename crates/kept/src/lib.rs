@@ -25,8 +25,12 @@ mod text;
 pub use forms::{OnDisk, form};
 pub use text::{decode, encode, from_text, to_text};
 
-/// The format of a fragment's `spec.json`.
-pub const FRAGMENT: u32 = 1;
+/// The newest format of a fragment's `spec.json` that is understood: programs that cannot encrypt what they say must not
+/// serve one that wants it.
+pub const FRAGMENT: u32 = 2;
+
+/// The same where what is said of the instance is not encrypted.
+pub const FRAGMENT_IN_CLEAR: u32 = 1;
 
 /// The format of the other specifications and notes that a node keeps, and that its mounts and stages read.
 pub const OF_NODES: u32 = 1;

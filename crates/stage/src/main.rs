@@ -20,10 +20,8 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
-use disk::format::{self, OF_FRAGMENTS, OF_NODES};
 use model::{FragmentIndex, SessionId, phase::Direction, phase::StageState};
 use rustix::net::AddressFamily;
-use serde::de::DeserializeOwned;
 use stage::at::At;
 use stage::engine::Engine;
 use stage::identity;
@@ -99,7 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// A mover's life.
 fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Result<ExitCode> {
-    let spec: FragmentSpec = read(fragment, OF_FRAGMENTS)?;
+    let spec: FragmentSpec = read(fragment, kept::FRAGMENT)?;
     let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
     let stream = match rustix::net::sockopt::socket_domain(&socket).context("stdout is not a socket")? {
         AddressFamily::UNIX => Stream::Unix(socket.into()),
@@ -111,7 +109,7 @@ fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Res
 }
 
 fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> anyhow::Result<ExitCode> {
-    let spec: StageSpec = read(spec, OF_NODES)?;
+    let spec: StageSpec = read(spec, kept::OF_NODES)?;
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
@@ -140,7 +138,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> 
 
 /// What is left of a stage that nobody wants any more.
 fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
-    let spec: StageSpec = read(spec, OF_NODES)?;
+    let spec: StageSpec = read(spec, kept::OF_NODES)?;
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     let kept = Journal::open(journal, &spec)?;
     identity::assume(&spec.owner)?;
@@ -148,9 +146,9 @@ fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read<T: DeserializeOwned>(path: &Path, known: u32) -> anyhow::Result<T> {
+fn read<T: kept::OnDisk>(path: &Path, format: u32) -> anyhow::Result<T> {
     let text = std::fs::read(path).with_context(|| format!("read specification {}", path.display()))?;
-    format::decode(&text, known).with_context(|| format!("understand specification {}", path.display()))
+    kept::decode(&text, format).with_context(|| format!("understand specification {}", path.display()))
 }
 
 /// The fragment that is here, and the nodes of the others, which can help.

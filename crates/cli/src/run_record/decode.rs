@@ -1,9 +1,12 @@
 //! From the text of a record to the record, or to why there is none.
 
-use disk::format::FormatError;
+use std::path::Path;
+
+use disk::format::{FormatError, UPGRADE};
 use serde::Deserialize;
 
 use super::{RunRecord, SCHEMA};
+use crate::failure::Failure;
 
 /// What is the same in every schema.
 #[derive(Deserialize)]
@@ -22,6 +25,23 @@ pub(super) fn decode(text: &[u8]) -> Result<RunRecord, FormatError> {
         }
         _ => Ok(serde_json::from_slice(text)?),
     }
+}
+
+/// What is said of the record `path` then.
+pub(super) fn not_understood(path: &Path, error: &FormatError) -> Failure {
+    let first = match error {
+        FormatError::Newer { .. } => UPGRADE,
+        _ => "put the file back as it was",
+    };
+    Failure::unavailable(
+        format!("understand {}, what an interrupted run was at: {error}", path.display()),
+        format!(
+            "{first}; or give the run up with `rm {path}`: its buffer is kept until \
+             `forebay rm {token}`",
+            token = path.file_stem().unwrap_or_default().to_string_lossy(),
+            path = path.display()
+        ),
+    )
 }
 
 #[cfg(test)]

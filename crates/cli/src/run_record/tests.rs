@@ -30,6 +30,37 @@ fn a_record_comes_back_as_it_was_written_and_the_newest_is_first() {
 }
 
 #[test]
+fn a_record_is_as_it_always_was_and_one_that_is_not_understood_is_named_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = Records::open(folder.path()).unwrap();
+    let token = Token::literal("9");
+    let record = RunRecord {
+        volume: Some(VolumeKind::Image),
+        forebay_pid: 1,
+        ..RunRecord::new(token.clone(), script(), "/a".into())
+    };
+    records.write(&records.lock(&token).unwrap(), &record).unwrap();
+    let file = folder.path().join("run/9.json");
+    let text: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let script = serde_json::json!({
+        "text": "#!/bin/sh\n", "path": "/a/job.sh", "workdir": "/a", "job_name": "job", "user": "u"
+    });
+    let expected = serde_json::json!({
+        "schema": 1, "token": "9", "session_created_unix": null, "forebay_pid": 1, "script": script,
+        "added": {"lines": []}, "is_command": false, "arguments": [], "submit_folder": "/a", "array_task": null,
+        "fragments": null, "hosts": [], "volume": "image", "keep": false, "job": {"state": "not_started"},
+        "releasing": false
+    });
+    assert_eq!(text, expected);
+    for text in ["{", r#"{"schema":2}"#] {
+        std::fs::write(&file, text).unwrap();
+        let refused = records.read(&token).unwrap_err().to_string();
+        assert!(refused.contains("run/9.json"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+}
+
+#[test]
 fn a_session_that_is_being_run_is_refused_with_the_process_that_runs_it() {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(folder.path()).unwrap();

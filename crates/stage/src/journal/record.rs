@@ -62,6 +62,7 @@ pub(super) struct FileRecord {
     changed: Option<(i64, u32)>,
     crc32c: u32,
     attempts: u32,
+    #[serde(with = "kept::form")]
     verified: Verify,
     finished_ms: u64,
 }

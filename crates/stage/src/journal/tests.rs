@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use model::Ino;
 use model::phase::{Direction, StageKind};
 use wire::control::ErrorCode;
-use wire::node::StagePolicy;
+use wire::data::Time;
+use wire::node::{StagePolicy, Verify};
 
 use super::*;
 
