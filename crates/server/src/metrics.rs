@@ -74,6 +74,11 @@ mod tests {
         metrics.add("pool_grains", "Grains", [(vec![("pool", "wlm_pool".to_owned())], number(7))]);
         let body = axum::body::to_bytes(metrics.into_response().into_body(), 1 << 20).await.unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();
+        let version = format!(
+            "forebay_build_info{{service=\"control\",version=\"{}\"}} 1.0\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(text.contains(&version), "{text}");
         assert!(text.contains("forebay_pool_grains{pool=\"wlm_pool\"} 7.0\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }

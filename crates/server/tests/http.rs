@@ -10,11 +10,12 @@ use daemon::error::site;
 use serde_json::{Value, json};
 use server::{BindError, Body, OpenTo, Refusal};
 use tokio::sync::oneshot;
-use wire::control::ErrorCode;
+use wire::control::{CLI, ErrorCode, Setup, VolumeKind};
 
 fn router() -> Router {
     Router::new()
         .route("/echo", post(async |Body(value): Body<Value>| Json(value)))
+        .route("/setup", post(async |Body(setup): Body<Setup>| Json(setup)))
         .route("/full", get(async || Refusal(site(ErrorCode::NodeDisk, "the disk is full", "free some"))))
         .route("/number", get(async || Json(7u32)))
         .route("/text", get(async || "no JSON"))
@@ -63,6 +64,31 @@ async fn wrong_paths_bodies_and_replies_are_told_apart() {
     assert!(matches!(route, CallError::Refused(e) if e.code == ErrorCode::NoSuchRoute));
     let reply = client.get::<u32>("/text").await.unwrap_err();
     assert!(matches!(reply, CallError::Garbled { .. }));
+}
+
+#[tokio::test]
+async fn what_a_newer_or_older_caller_says_is_understood_but_for_words_that_are_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(&socket(&dir));
+    let client = Client::new(socket(&dir));
+    let script = json!({"text": "", "path": "/j", "workdir": "/", "job_name": "j", "user": "u"});
+    let older =
+        json!({"owner": {"uid": 1, "gid": 1}, "script": script, "fragments": null, "volume": "image"});
+    let with = |key: &str, value: Value| {
+        let mut changed = older.clone();
+        changed[key] = value;
+        changed
+    };
+    let read: Setup = client.post("/setup", &older).await.unwrap();
+    assert_eq!((read.caller.as_str(), read.hosts), (CLI, Vec::new()), "what came later has a default");
+    let read: Setup = client.post("/setup", &with("colour", json!("blue"))).await.unwrap();
+    assert_eq!(read.volume, Some(VolumeKind::Image), "a field that is not known is ignored");
+    for wrong in [with("volume", json!("tape")), json!({"owner": {"uid": 1, "gid": 1}})] {
+        let refused = client.post::<_, Setup>("/setup", &wrong).await.unwrap_err();
+        assert!(matches!(&refused, CallError::Refused(e) if e.code == ErrorCode::BadRequest), "{refused}");
+    }
+    let garbled = client.post::<_, VolumeKind>("/echo", &json!("tape")).await.unwrap_err();
+    assert!(matches!(garbled, CallError::Garbled { .. }));
 }
 
 #[tokio::test]

@@ -179,6 +179,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_damaged_or_of_a_newer_forebay_is_refused_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("terms.json");
+        for (text, is_newer) in [(r#"{"12":"#, false), (r#"{"format":2,"12":3}"#, true)] {
+            std::fs::write(&file, text).unwrap();
+            let refused = Terms::open(dir.path(), FragmentIndex(0), 0).unwrap_err();
+            assert_eq!(format::is_newer(&refused), is_newer, "{refused}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn one_that_is_replaced_says_so_once_and_stays_so() {
         let dir = tempfile::tempdir().unwrap();
         let (terms, told) = (at(dir.path()), std::sync::mpsc::channel());

@@ -255,6 +255,18 @@ mod tests {
     }
 
     #[test]
+    fn where_the_file_is_damaged_or_of_a_newer_forebay_clients_are_told_of_another_verifier() {
+        let folder = tempfile::tempdir().unwrap();
+        for text in ["{", r#"{"format":2}"#] {
+            let first = open(folder.path());
+            std::fs::write(folder.path().join("verifier.json"), text).unwrap();
+            let second = open(folder.path()).number();
+            assert_ne!(second, first.number());
+            assert_eq!(open(folder.path()).number(), second, "it is noted anew");
+        }
+    }
+
+    #[test]
     fn a_verifier_that_cannot_be_read_is_an_error_and_not_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("verifier.json")).unwrap();

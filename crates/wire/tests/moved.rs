@@ -43,7 +43,7 @@ fn the_last_place_of_a_fragment_counts_and_who_waits_for_another_waits_no_longer
     assert_eq!(with(&text, "i2", FragmentIndex(1), &address("b")), None, "it says so");
     let folder = folder();
     let file = folder.join(NAME);
-    std::fs::write(&file, format!("i1 1 a a:1\n{text}")).unwrap();
+    std::fs::write(&file, format!("i1 1 a a:1\ni1 one a a:2\n{text}i1 1\n\n")).unwrap();
     assert_eq!(address_of(&claim("i1", 1)), Some(address("c")));
     assert_eq!(address_of(&claim("i2", 1)), Some(address("b")));
     assert_eq!(address_of(&claim("i1", 0)), None);

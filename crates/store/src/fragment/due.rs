@@ -78,3 +78,27 @@ pub fn done(folder: &Path) -> io::Result<()> {
     disk::remove_file(&note)?;
     disk::sync_names(&note)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written_and_what_is_not_understood_is_no_leave_to_serve() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(of(folder.path()).unwrap(), None);
+        let words = ["\"everything\"", "\"names\"", "\"accepted-names\""];
+        for (due, word) in [Due::Everything, Due::Names, Due::AcceptedNames].into_iter().zip(words) {
+            note(folder.path(), due).unwrap();
+            assert_eq!(std::fs::read_to_string(note_of(folder.path())).unwrap(), word);
+            assert_eq!(of(folder.path()).unwrap(), Some(due));
+        }
+        std::fs::write(note_of(folder.path()), "").unwrap();
+        assert_eq!(of(folder.path()).unwrap(), Some(Due::Everything), "of before there was anything else");
+        for text in ["\"of-a-newer\"", "{"] {
+            std::fs::write(note_of(folder.path()), text).unwrap();
+            of(folder.path()).unwrap_err();
+            assert_eq!(std::fs::read_to_string(note_of(folder.path())).unwrap(), text);
+        }
+    }
+}
