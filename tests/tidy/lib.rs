@@ -8,6 +8,7 @@
 //! heads       each file says what it is for
 //! lengths     of files and of functions
 //! columns     of comments and prose
+//! sent        types of `wire` in what a program reads again
 //! commits     their subjects
 //! licences    of what we link, against deny.toml
 //! materials   what `scripts/sbom` lists, against Cargo.lock
@@ -26,6 +27,7 @@ pub mod licences;
 pub mod listed;
 pub mod materials;
 pub mod paths;
+pub mod sent;
 pub mod tree;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 pub type Counts = BTreeMap<(&'static str, String), usize>;
 
 /// The rules whose breaches may be listed, and the largest number that is no breach.
-pub const LIMITS: [(&str, usize); 5] =
-    [("file", 300), ("function", 40), ("columns", 0), ("head", 0), ("circle", 1)];
+pub const LIMITS: [(&str, usize); 6] =
+    [("file", 300), ("function", 40), ("columns", 0), ("head", 0), ("sent", 0), ("circle", 1)];
 
 /// What is listed.
 ///
