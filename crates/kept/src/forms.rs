@@ -105,7 +105,7 @@ macro_rules! own_forms {
     };
 }
 
-own_forms!(bool, i32, u32, u64, String, PathBuf, FragmentIndex, Ino, InstanceId, NodeName, Token);
+own_forms!(bool, i32, i64, u32, u64, String, PathBuf, FragmentIndex, Ino, InstanceId, NodeName, Token);
 own_forms!(
     AccessMode, Behaviour, BufferRef, Coherence, Direction, Drain, Function, Phase, StageKind, StageState
 );

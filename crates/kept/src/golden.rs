@@ -186,12 +186,6 @@ fn what_else_a_node_and_control_keep_has_the_text_that_it_always_had() {
     assert_read_as::<LocalDrain>(&unmanaged, &with(&drain_text, &[("slurm_job", Some(Value::Null))]));
     let (error, error_text) = error();
     assert_kept(&(Function::DataIn, error), &json!(["data_in", error_text]));
-    let behaviour = Behaviour {
-        coherence: Coherence::Commit,
-        redundancy: Redundancy::Mirror,
-        drain: Some(Drain::OnClose),
-    };
-    assert_kept(&behaviour, &json!({"coherence": "commit", "redundancy": "mirror", "drain": "on-close"}));
     let script = Script {
         text: "#!".into(),
         path: "/j".into(),
@@ -200,4 +194,18 @@ fn what_else_a_node_and_control_keep_has_the_text_that_it_always_had() {
         user: "u".into(),
     };
     assert_kept(&script, &json!({"text": "#!", "path": "/j", "workdir": "/w", "job_name": "n", "user": "u"}));
+}
+
+#[test]
+fn what_an_instance_was_asked_to_be_has_the_text_that_it_always_had_and_one_of_a_newer_is_an_error() {
+    let behaviour = Behaviour {
+        coherence: Coherence::Commit,
+        redundancy: Redundancy::Mirror,
+        drain: Some(Drain::OnClose),
+    };
+    assert_kept(&behaviour, &json!({"coherence": "commit", "redundancy": "mirror", "drain": "on-close"}));
+    let none = json!({"coherence": "posix", "redundancy": "none", "drain": null});
+    assert_kept(&Behaviour::default(), &none);
+    assert_read_as::<Behaviour>(&json!({}), &none);
+    from_text::<Behaviour>(br#"{"of": "a newer"}"#).unwrap_err();
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! forms     how a form is declared, beside the type that it is of
 //! text      files with a format, and JSON without one
-//! fragment, mount, stage, report, local, script    the forms
+//! fragment, mount, stage, report, local, script, time    the forms
 //! ```
 //!
 //! **Invariant:** a form's text is what it always was, as `golden` has it: what is not in a text is what there was
@@ -21,6 +21,7 @@ mod report;
 mod script;
 mod stage;
 mod text;
+mod time;
 
 pub use forms::{OnDisk, form};
 pub use text::{decode, encode, from_text, to_text};

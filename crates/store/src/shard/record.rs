@@ -23,23 +23,64 @@ pub enum Record {
     /// A new inode under a new name.
     Make { parent: Ino, name: Vec<u8>, ino: Ino, inode: InodeRecord },
     /// One more name for an inode.
-    Link { ino: Ino, parent: Ino, name: Vec<u8>, time: Time },
+    Link {
+        ino: Ino,
+        parent: Ino,
+        name: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// A name less; also a directory's.
-    Remove { parent: Ino, name: Vec<u8>, time: Time },
+    Remove {
+        parent: Ino,
+        name: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// A name moved, over whatever was there.
-    Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, time: Time },
+    Rename {
+        parent: Ino,
+        name: Vec<u8>,
+        new_parent: Ino,
+        new_name: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// Two names swapped.
-    Exchange { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, time: Time },
+    Exchange {
+        parent: Ino,
+        name: Vec<u8>,
+        new_parent: Ino,
+        new_name: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// Attributes changed.
     SetAttr { ino: Ino, change: AttrChange },
     /// An extended attribute set.
-    SetXattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, time: Time },
+    SetXattr {
+        ino: Ino,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// An extended attribute removed.
-    RemoveXattr { ino: Ino, name: Vec<u8>, time: Time },
+    RemoveXattr {
+        ino: Ino,
+        name: Vec<u8>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// Somebody began to write, or a fragment lost changes: from here on the size is what the fragments have.
     Opened { ino: Ino },
     /// Nobody writes any more: this is the size.
-    Settled { ino: Ino, size: u64, mtime: Time },
+    Settled {
+        ino: Ino,
+        size: u64,
+        #[serde(with = "kept::form")]
+        mtime: Time,
+    },
     /// The objects of an inode without names are gone from every fragment.
     Destroyed { ino: Ino },
     /// Snapshot: the entry's origin was answered, with this inode if there was one.
@@ -57,7 +98,13 @@ pub enum Record {
     /// The log up to this length, bytes, survives a power loss.
     Synced { length: u64 },
     /// An access list set, and the mode that stands for it; `None`: the mode says all of it.
-    SetAcl { ino: Ino, mode: u32, value: Option<Vec<u8>>, time: Time },
+    SetAcl {
+        ino: Ino,
+        mode: u32,
+        value: Option<Vec<u8>>,
+        #[serde(with = "kept::form")]
+        time: Time,
+    },
     /// The end of the snapshot that a log begins with.
     Begun,
     /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
@@ -119,8 +166,11 @@ pub struct InodeRecord {
     pub rdev: u64,
     pub size: u64,
     pub live: bool,
+    #[serde(with = "kept::form")]
     pub atime: Time,
+    #[serde(with = "kept::form")]
     pub mtime: Time,
+    #[serde(with = "kept::form")]
     pub ctime: Time,
     /// A symbolic link's text.
     pub target: Vec<u8>,
@@ -189,8 +239,11 @@ pub struct AttrChange {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub size: Option<u64>,
+    #[serde(with = "kept::form")]
     pub atime: Option<Time>,
+    #[serde(with = "kept::form")]
     pub mtime: Option<Time>,
+    #[serde(with = "kept::form")]
     pub ctime: Time,
 }
 

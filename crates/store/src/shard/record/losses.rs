@@ -13,7 +13,15 @@ pub const INOS_MAX: usize = LOSSES_MAX;
 pub enum LossRecord {
     /// The fragment, which has had this verifier since, has lost writes to these files, at this time; numbered from
     /// `first`.
-    Lost { first: u64, fragment: FragmentIndex, verifier: u64, time: Time, inos: Vec<Ino>, told: bool },
+    Lost {
+        first: u64,
+        fragment: FragmentIndex,
+        verifier: u64,
+        #[serde(with = "kept::form")]
+        time: Time,
+        inos: Vec<Ino>,
+        told: bool,
+    },
     /// Somebody was told.
     Told { losses: Vec<ToldOf> },
     /// A session ended that had written to these files, or any, or had changed names, where the fragment had this
