@@ -26,8 +26,8 @@ mod time;
 pub use forms::{OnDisk, form};
 pub use text::{decode, encode, from_text, to_text};
 
-/// The newest format of a fragment's `spec.json` that is understood: programs that cannot encrypt what they say must not
-/// serve one that wants it.
+/// The newest format of a fragment's `spec.json` that is understood: programs that cannot encrypt what they say must
+/// not serve one that wants it.
 pub const FRAGMENT: u32 = 2;
 
 /// The same where what is said of the instance is not encrypted.
