@@ -12,11 +12,14 @@ use super::*;
 
 type Act = Box<dyn Fn() + Send + Sync>;
 
+/// What was about to get the name, in place of what.
+type Note = (Placed, Option<Over>);
+
 /// What is noted; at the first note something happens.
 #[derive(Clone, Default)]
 struct Noted {
     under: Arc<Mutex<Option<Under>>>,
-    notes: Arc<Mutex<Vec<(Placed, Option<Over>)>>>,
+    notes: Arc<Mutex<Vec<Note>>>,
     first: Arc<Mutex<Option<Act>>>,
 }
 
@@ -124,7 +127,7 @@ fn what_comes_to_a_name_between_the_look_at_it_and_the_rename_or_during_the_copy
 }
 
 /// Gives a copy its name while somebody puts another in its place, before the first look at it or after.
-fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<(Placed, Option<Over>)>, u64) {
+fn renamed_with(swap_at_once: bool) -> (Result<()>, Vec<Note>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().canonicalize().unwrap();
     let (part, noted) = (to.join("part"), Noted::default());
