@@ -44,7 +44,11 @@ pub(super) async fn run<S: Site>(
     }
 }
 
-async fn start<S: Site>(
+/// Has the node of `order` begin; replies what it says of it.
+///
+/// # Errors
+/// The node's, or it stays away.
+pub(super) async fn start<S: Site>(
     app: &App<S>,
     first: &Transfer,
     Order { node, spec, .. }: &Order,

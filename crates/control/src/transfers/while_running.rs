@@ -13,7 +13,7 @@ use model::phase::{Direction, Drain, StageState};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::StagePolicy;
 
-use super::specification;
+use super::{runner, specification};
 use crate::app::App;
 use crate::lifecycle::buffers::Buffer;
 use crate::pool;
@@ -45,7 +45,7 @@ pub(crate) async fn start<S: Site>(app: &App<S>, session: &Session, used: &[Buff
 async fn start_one<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiError> {
     let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
     let order = specification::of(app, std::slice::from_ref(stage), policy).await?;
-    app.site.start_stage(&order.node, &order.spec).await.map(drop)
+    runner::start(app, stage, &order).await.map(drop)
 }
 
 /// Gives the passes over a session's own buffer a credential of its present key. Those that have ended need none.
