@@ -8,14 +8,13 @@ use wire::data::hello::ENCRYPTED;
 use wire::node::ENCRYPT;
 
 use super::known;
-use crate::pool::Ground;
 use crate::site::Site;
 use crate::state::instances::Instance;
 
-/// The key of a buffer in this pool whose digits are these. One in a pool that is configured no more stays as it was.
-pub(crate) fn key(ground: &Ground, (pool, former): (&str, &str), digits: &str) -> String {
-    let was = former.starts_with(ENCRYPTED);
-    let is = ground.pool(Some(pool)).map_or(was, |pool| pool.encrypt);
+/// The key of a buffer whose digits are these, in a pool that `encrypts`, or does not. One in a pool that is configured
+/// no more stays as the `former` key was.
+pub(crate) fn key(encrypts: Option<bool>, former: &str, digits: &str) -> String {
+    let is = encrypts.unwrap_or_else(|| former.starts_with(ENCRYPTED));
     if is { format!("{ENCRYPTED}{digits}") } else { digits.to_owned() }
 }
 

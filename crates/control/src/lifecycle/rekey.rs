@@ -69,8 +69,8 @@ async fn change<S: Site>(app: &App<S>, token: &Token) -> Result<Rekeyed, ApiErro
                 check_no_stage_runs(app, token).await?;
                 // No node may have another key of the next step.
                 check_is_last(app, &of).await?;
-                let pool = (instance.pool.as_str(), instance.key.as_str());
-                let drawn = encrypted::key(&Ground::of(&app.site)?, pool, &new_key()?);
+                let encrypts = Ground::of(&app.site)?.encrypts(&instance.pool);
+                let drawn = encrypted::key(encrypts, &instance.key, &new_key()?);
                 next(app, &of, instance.key.clone(), drawn).await?;
                 is_drawn = true;
             }

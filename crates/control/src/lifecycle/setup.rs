@@ -211,7 +211,7 @@ async fn choose<S: Site>(app: &App<S>, own: &Own, order: &Order) -> Result<Insta
         };
         let instance = Instance {
             id: InstanceId::unchecked(format!("i{}", counters::next(tx, Counter::Instance)?)),
-            key: encrypted::key(&ground, (&placement.pool, ""), &key),
+            key: encrypted::key(ground.encrypts(&placement.pool), "", &key),
             stage_key: stage_key.clone(),
             requested_bytes: own.requested_bytes,
             capacity_bytes: placement.capacity_bytes,

@@ -154,6 +154,11 @@ impl Ground {
         Ground { pools: vec![pool], views: Vec::new(), disk }
     }
 
+    /// Whether what is said of buffers in this pool is encrypted; `None`: it is configured no more.
+    pub(crate) fn encrypts(&self, pool: &str) -> Option<bool> {
+        self.pools.iter().find(|known| known.name == pool).map(|known| known.encrypt)
+    }
+
     /// The pool of that name; `None` names the default pool.
     ///
     /// # Errors
