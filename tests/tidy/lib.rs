@@ -8,6 +8,7 @@
 //! heads       each file says what it is for
 //! lengths     of files and of functions
 //! columns     of comments and prose
+//! links       between pages lead somewhere; pages with commands are run by tests
 //! sent        types of `wire` in what a program reads again
 //! commits     their subjects
 //! licences    of what we link, against deny.toml
@@ -24,6 +25,7 @@ pub mod commits;
 pub mod heads;
 pub mod lengths;
 pub mod licences;
+pub mod links;
 pub mod listed;
 pub mod materials;
 pub mod paths;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::listed::{self, Counts};
 use crate::tree::{Source, ask, read, root, sources};
-use crate::{arrows, circles, columns, commits, heads, lengths, licences, materials, sent};
+use crate::{arrows, circles, columns, commits, heads, lengths, licences, links, materials, sent};
 
 /// The commits after this one keep the rule for subjects.
 const FIRST: &str = "ccaab54845846096b1ebf963360b3b2add70766d";
@@ -70,6 +70,25 @@ fn crates(code: &[Source]) -> Vec<(String, Vec<Source>)> {
         files.push(Source { path: path.to_owned(), text: file.text.clone() });
     }
     crates
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    let read = |path: &std::path::Path| std::fs::read(root().join(path)).ok();
+    let page = |path: &std::path::Path| read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let dead: Vec<String> =
+        prose().iter().flat_map(|Source { path, text }| links::dead(path, text, page)).collect();
+    assert_eq!(dead, [""; 0], "links that lead nowhere");
+}
+
+#[test]
+fn pages_with_commands_are_run_by_a_test() {
+    let run = read("tests/page.rs");
+    let docs = sources(&["docs", "README.md"], ".md");
+    let forgotten = docs.iter().filter(|page| links::has_commands(&page.text));
+    let forgotten: Vec<&String> =
+        forgotten.map(|page| &page.path).filter(|path| !run.contains(&format!("page!({path:?})"))).collect();
+    assert!(forgotten.is_empty(), "tests/page.rs does not name {forgotten:?}");
 }
 
 #[test]
