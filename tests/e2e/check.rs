@@ -45,7 +45,7 @@ fn all_mistakes_of_a_script_are_said_at_once_and_nothing_is_made() {
         "line 6: source ",
         "list: line 1: source /no/such/first",
         "list: line 2: column 1",
-        "line 8: destination /etc/passwd/out: /etc/passwd is no folder",
+        "line 8: destination /etc/passwd/out: /etc/passwd is not a folder",
         "line 9, column 5",
         "line 10, column 31",
     ];

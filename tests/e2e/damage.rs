@@ -84,7 +84,7 @@ fn what_is_among_the_objects_and_is_none_is_listed_and_kept() {
             assert!(fsck.stdout.contains(&line), "{line}\n{}", fsck.stdout);
             assert!(stray.exists(), "only a person knows what it is");
         }
-        assert!(fsck.stderr.contains("2 files among the objects are none"), "{}", fsck.stderr);
+        assert!(fsck.stderr.contains("2 files in the folders of objects are not objects"), "{}", fsck.stderr);
     }
     fs::remove_file(wrong).unwrap();
     fs::remove_file(note).unwrap();

@@ -47,7 +47,7 @@ fn a_level_of_the_log_that_there_is_not_is_said() {
     let mut command = Command::new(program_folder().join("forebay"));
     command.args(["status", "--dir"]).arg(&cluster.work).env("FOREBAY_LOG", "loud");
     let said = cluster.spawn(command).wait().expect_success().stderr;
-    let level = "FOREBAY_LOG=loud is no level (error, warn, info, debug); info is logged";
+    let level = "FOREBAY_LOG=loud is not a level (error, warn, info, debug); info is logged";
     assert!(said.contains(level), "{said}");
 }
 

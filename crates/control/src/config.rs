@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].uids, [0..=0, 1000..=1999]);
         for wrong in ["", "-", "a", "5-4", "1-2-3", "-1", "4294967296"] {
             let pool = Pool { uids: vec![wrong.into()], ..pool("a", "1GiB") };
-            assert!(pools(&[pool]).unwrap_err().contains("is no range"), "{wrong}");
+            assert!(pools(&[pool]).unwrap_err().contains("is not a range"), "{wrong}");
         }
         assert!(pools(&[pool("a", "16MiB")]).unwrap()[0].root_squash);
         let squashed = Pool { root_squash: true, ..local("b") };

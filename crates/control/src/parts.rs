@@ -78,8 +78,8 @@ fn troubles<const N: usize>(
 /// What is said of names that were taken from a copy that may lack some.
 fn names_lack(fragment: &FragmentStatus) -> Option<(String, String)> {
     fragment.copies.iter().find(|copy| copy.accepted)?;
-    let why = "names and attributes that an fsync confirmed may be missing or old: they are from a copy that may have \
-               lacked them, as an operator accepted";
+    let why = "names and attributes that an fsync confirmed may be missing or old: an operator accepted a copy of the \
+               metadata that may have lacked them";
     let advice = format!("save what is needed, and remove the buffer with `forebay rm {TOKEN}`");
     Some((why.into(), advice))
 }

@@ -37,7 +37,7 @@ impl Findings {
     pub fn own_folder(&mut self, key: &str, path: &Path) {
         match path.metadata() {
             Ok(found) if !found.is_dir() => {
-                self.refuse(format_args!("{key}: {} is no folder", path.display()))
+                self.refuse(format_args!("{key}: {} is not a folder", path.display()))
             }
             Ok(found) => self.owned(key, path, &found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.makeable(key, path),
@@ -76,7 +76,7 @@ impl Findings {
     fn open_folder(&mut self, key: &str, folder: &Path) {
         match disk::is_folder(folder) {
             Ok(true) => self.writable(key, folder),
-            Ok(false) => self.refuse(format_args!("{key}: {} is no folder", folder.display())),
+            Ok(false) => self.refuse(format_args!("{key}: {} is not a folder", folder.display())),
             Err(error) => self.refuse(format_args!("{key}: look up {}: {error}", folder.display())),
         }
     }

@@ -38,7 +38,7 @@ pub fn unknown_level() -> Option<String> {
     let is_level = wanted.to_str().is_some_and(|wanted| level(Some(wanted)).is_some());
     (!is_level).then(|| {
         format!(
-            "{LEVEL_VARIABLE}={} is no level (error, warn, info, debug); info is logged",
+            "{LEVEL_VARIABLE}={} is not a level (error, warn, info, debug); info is logged",
             wanted.display()
         )
     })

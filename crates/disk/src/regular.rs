@@ -42,7 +42,7 @@ pub(crate) fn is_another(error: &Error) -> bool {
 }
 
 fn another(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidInput, format!("it is no regular file, but {what}; move it away"))
+    Error::new(ErrorKind::InvalidInput, format!("it is not a regular file but {what}; move it away"))
 }
 
 #[cfg(test)]

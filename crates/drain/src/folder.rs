@@ -30,7 +30,7 @@ pub fn make(from: &Path, state: &Path) -> anyhow::Result<()> {
         must_be_roots(state, made)?;
     }
     let found = std::fs::symlink_metadata(state).with_context(|| format!("look at {}", state.display()))?;
-    anyhow::ensure!(found.is_dir(), "{} is no folder, but a link or a file: move it away", state.display());
+    anyhow::ensure!(found.is_dir(), "{} is not a folder but a link or a file: move it away", state.display());
     anyhow::ensure!(found.uid() == me.as_raw(), of_another(state, found.uid()));
     Ok(())
 }

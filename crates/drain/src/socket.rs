@@ -262,7 +262,7 @@ impl Folder {
             |name| openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
         let socket = open(NAME).or_else(|error| open(NAME_OF_0_1_0).map_err(|_| error))?;
         if !FileType::from_raw_mode(fstat(&socket)?.st_mode).is_socket() {
-            return Err(std::io::Error::other("it is no socket; remove it, and start the drainer again"));
+            return Err(std::io::Error::other("it is not a socket; remove it, and start the drainer again"));
         }
         let stream = UnixStream::connect(by_descriptor(&socket))?;
         let (peer, owner) =

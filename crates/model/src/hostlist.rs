@@ -7,7 +7,7 @@ const NAMES_MAX: usize = 1 << 17;
 
 /// It is no list of names of hosts, or of too many.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{list:?} is no list of names as n[1-4]")]
+#[error("{list:?} is not a list of names such as n[1-4]")]
 pub struct BadHostList {
     list: String,
 }
@@ -88,7 +88,7 @@ mod tests {
             "n[1-99999],m[1-99999]",
         ];
         for wrong in wrong {
-            assert!(of(wrong).unwrap_err().contains("is no list"), "{wrong}");
+            assert!(of(wrong).unwrap_err().contains("is not a list"), "{wrong}");
         }
     }
 }

@@ -278,7 +278,7 @@ impl Server {
         instance.check().map(|()| self.root.join(instance)).map_err(|_| ApiError {
             code: ErrorCode::BadInstanceId,
             blame: Blame::Forebay,
-            message: format!("{instance:?} is no instance id"),
+            message: format!("{instance:?} is not an instance id"),
             advice: "report this".into(),
         })
     }

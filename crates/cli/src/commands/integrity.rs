@@ -211,9 +211,9 @@ fn verdict(
     if strays > 0 {
         let files = render::counted(strays, "file", "files");
         return refused(
-            format!("{files} among the objects are none, or in a wrong folder"),
+            format!("{files} in the folders of objects are not objects, or misplaced"),
             "while the node does not run, move an object back to the folder that its last two digits name, and \
-             remove what is none",
+             remove what is not an object",
         );
     }
     if orphans > 0 {

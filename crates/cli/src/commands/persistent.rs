@@ -70,7 +70,7 @@ fn this_node() -> Result<NodeName, Failure> {
     let host = identity::host();
     host.parse().map_err(|_| {
         Failure::unavailable(
-            format!("this host's name, {host:?}, is no node's"),
+            format!("this host's name, {host:?}, is not that of a node"),
             "call the command on a compute node of the cluster",
         )
     })

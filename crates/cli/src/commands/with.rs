@@ -47,7 +47,7 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     if name.contains('/') {
         return env::is_program(path).then(|| path.to_owned()).ok_or_else(|| {
             Failure::no_input(
-                format!("{name} is no program that can be started"),
+                format!("{name} is not a program that can be started"),
                 "check its path and its mode",
             )
         });

@@ -85,8 +85,8 @@ impl Nodes {
                 node = ?node.address.node,
                 files = loss.files,
                 others = loss.others,
-                "the storage node has lost what it was written and had not synced, as by a power loss: the next \
-                 fsync of each file with such writes is EIO; with others=true, that of every open file and folder"
+                "the storage node lost unsynced writes, as a power loss does: the next fsync of each file that had \
+                 some returns EIO; with others=true, that of every open file and folder"
             );
         }
     }

@@ -11,7 +11,8 @@ pub(super) fn ranges(pool: &Pool) -> Result<Vec<RangeInclusive<u32>>, String> {
         let range = first.trim().parse().ok()?..=last.trim().parse().ok()?;
         Some(range).filter(|range| !range.is_empty())
     };
-    let read =
-        |text| range(text).ok_or_else(|| format!("{}: uids: {text:?} is no range as 1000-59999", pool.name));
+    let read = |text| {
+        range(text).ok_or_else(|| format!("{}: uids: {text:?} is not a range such as 1000-59999", pool.name))
+    };
     pool.uids.iter().map(read).collect()
 }

@@ -58,7 +58,7 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
     let Some(setting) = handler.app.site.cluster() else { return Ok(()) };
     if !setting.nodes.is_empty() && !setting.nodes.contains(&node.name) {
         return refuse(
-            format!("node {} is none of this cluster's", node.name),
+            format!("node {} is not one of this cluster's", node.name),
             "name it in `nodes` of control's configuration, if it is to be one",
         );
     }

@@ -40,8 +40,7 @@ impl Log {
         if SPECTRAL_BEGIN.as_bytes().starts_with(&begin[..length]) {
             return Ok(self);
         }
-        let text = "is there, and no drain has written it: it stays as it is; move it away, as the drain's log gets \
-                    this name";
+        let text = "exists, and no drain wrote it: move it away, the drain's log needs this name";
         Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("{} {text}", path.display())))
     }
 

@@ -202,7 +202,7 @@ fn who_drains_another_users_folder_as_root_or_through_a_link_is_refused() {
     let (victim, state) = (root.path().join("victim"), node.state());
     fs::create_dir(&victim).unwrap();
     std::os::unix::fs::symlink(&victim, &state).unwrap();
-    assert!(node.refused().contains("is no folder, but a link"));
+    assert!(node.refused().contains("is not a folder but a link"));
     fs::remove_file(&state).unwrap();
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(&node.from, fs::Permissions::from_mode(0o2775)).unwrap();

@@ -43,7 +43,7 @@ fn the_drains_log_is_not_appended_to_a_file_of_somebody() {
     let mut node = Node::new(&root, "n1", &[]);
     fs::write(node.to.join("spectral.log"), "42 nm\n").unwrap();
     let said = node.refused();
-    assert!(said.contains("spectral.log is there, and no drain has written it"), "{said}");
+    assert!(said.contains("spectral.log exists, and no drain wrote it"), "{said}");
     assert_eq!(read(&node.to.join("spectral.log")), "42 nm\n");
     fs::rename(node.to.join("spectral.log"), node.to.join("mine.log")).unwrap();
     // It goes on with a log of drains.

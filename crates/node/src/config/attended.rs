@@ -15,7 +15,7 @@ use super::{Cluster, Config};
 /// It is none of the allocation's, or the file system cannot be asked.
 pub fn of_allocation(allocation: &Allocation, name: NodeName, folder: PathBuf) -> io::Result<Config> {
     let host = allocation.hosts.iter().find(|host| host.name == name);
-    let host = host.ok_or_else(|| io::Error::other(format!("{name} is no host of the allocation")))?;
+    let host = host.ok_or_else(|| io::Error::other(format!("{name} is not a host of the allocation")))?;
     let space = rustix::fs::statvfs(&folder).map_err(|errno| {
         io::Error::other(format!("ask {} for its space: {}", folder.display(), chain(&errno)))
     })?;

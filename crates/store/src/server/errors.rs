@@ -45,7 +45,7 @@ impl Server {
             code: ErrorCode::KeyNotChanged,
             blame: Blame::Site,
             message: format!(
-                "node {} has cut off who had a former key of its part of {}, and what they asked for is not done yet",
+                "node {} disconnected who had a former key of its part of {}, and their last requests still run",
                 self.node, spec.instance
             ),
             advice: "see whether the node's disk, or another node of the buffer, hangs; then try again"

@@ -146,7 +146,7 @@ impl Places {
                 to = ?instance,
                 limit = self.max,
                 times,
-                "ended connections of who has most, as all are taken and others want some"
+                "connection limit reached: closed connections of the client that has most"
             );
         }
         true

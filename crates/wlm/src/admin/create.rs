@@ -38,7 +38,7 @@ fn redundancy(text: &str) -> Result<Redundancy, AdminError> {
     match text {
         "none" => Ok(Redundancy::None),
         "mirror" => Ok(Redundancy::Mirror),
-        other => Err(AdminError::Usage(format!("--redundancy: `{other}` is none; write none or mirror"))),
+        other => Err(AdminError::Usage(format!("--redundancy: invalid value `{other}`: use none or mirror"))),
     }
 }
 
@@ -47,6 +47,8 @@ fn access_mode(text: &str) -> Result<AccessMode, AdminError> {
     match text {
         "stripe" | "striped" => Ok(AccessMode::Striped),
         "private" => Ok(AccessMode::Private),
-        other => Err(AdminError::Usage(format!("--access-mode: `{other}` is none; write stripe or private"))),
+        other => {
+            Err(AdminError::Usage(format!("--access-mode: invalid value `{other}`: use stripe or private")))
+        }
     }
 }

@@ -78,7 +78,7 @@ fn source(path: &Path, kind: StageKind) -> Option<Mistake> {
     };
     match (is_folder, kind) {
         (false, StageKind::Directory) => {
-            Some(wrong(format!("source {} is no directory; write type=file", path.display())))
+            Some(wrong(format!("source {} is not a directory; write type=file", path.display())))
         }
         (true, StageKind::File | StageKind::List) => {
             Some(wrong(format!("source {} is a directory; write type=directory", path.display())))
@@ -98,7 +98,7 @@ fn target(path: &Path, kind: StageKind) -> Option<Mistake> {
     let between = path.strip_prefix(folder).ok()?.components().next().map(|first| folder.join(first));
     let is_in_the_way = |first: &std::path::PathBuf| first != path && disk::exists(first).unwrap_or(false);
     if let Some(first) = between.filter(is_in_the_way) {
-        return Some(wrong(format!("destination {shown}: {} is no folder", first.display())));
+        return Some(wrong(format!("destination {shown}: {} is not a folder", first.display())));
     }
     let refused = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
     let error = io::Error::from(refused);

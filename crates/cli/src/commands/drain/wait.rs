@@ -217,7 +217,7 @@ fn not_published(to: &Path, error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::AlreadyExists => Failure::usage(
             error.to_string(),
-            "remove it, on the node too if it is the job's, which is to call it otherwise; then commit again",
+            "remove or rename it (on the node too, if the job wrote it), then commit again",
         ),
         _ => Failure::local("publish the marker in", to, error),
     }

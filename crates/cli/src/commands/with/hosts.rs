@@ -31,7 +31,7 @@ impl Hosts {
             let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
             return Err(Failure::usage(
                 format!(
-                    "this host, {own}, is none of {}, on which the buffer is to be mounted",
+                    "this host, {own}, is not one of {}, on which the buffer is to be mounted",
                     among.join(" ")
                 ),
                 "call the command in a batch script, or on the first of them",

@@ -285,6 +285,6 @@ async fn a_node_that_control_was_not_told_of_is_refused_where_it_was_told_of_som
     };
     let _: Value = admin.post("/v1/nodes", &register("n2")).await.unwrap();
     let refused = admin.post::<_, Value>("/v1/nodes", &register("n3")).await;
-    assert!(format!("{refused:?}").contains("node n3 is none of this cluster's"), "{refused:?}");
+    assert!(format!("{refused:?}").contains("node n3 is not one of this cluster's"), "{refused:?}");
     assert_eq!(code(refused), ErrorCode::BadNode);
 }

@@ -52,7 +52,7 @@ pub enum LogError {
         why: String,
     },
     /// The file is something else, or its head is damaged.
-    #[error("{path} is no metadata log of version 1 to {VERSION}")]
+    #[error("{path} is not a metadata log of version 1 to {VERSION}")]
     Foreign {
         /// Which file.
         path: PathBuf,

@@ -134,9 +134,8 @@ impl Shard {
                 files = inos.len(),
                 names,
                 others = any,
-                "the storage node has lost, as by a power loss, what a mount that has ended wrote to it and no fsync \
-                 had confirmed: stages refuse these files, with names=true or others=true all, until somebody takes \
-                 them as they are"
+                "the storage node lost unsynced writes of a mount that has ended, as a power loss does: stages refuse \
+                 these files, with names=true or others=true all, until somebody accepts them as they are"
             );
             let inos: Vec<Ino> = inos.into_iter().chain(names.then_some(NAMES)).collect();
             if !self.peers.is_self(fragment) && (any || !inos.is_empty()) {
