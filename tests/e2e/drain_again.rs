@@ -111,9 +111,13 @@ fn who_waits_for_a_drainer_that_was_stopped_is_told_so_at_once() {
     let node = Node::start(folder.path(), "n1", &[]);
     node.drain(&["pause"]).expect_success();
     fs::write(node.from.join("file"), "x").unwrap();
-    node.drain(&["stop"]).expect_success();
+    let stopped = node.drain(&["stop"]);
+    stopped.expect_success();
     let waited = node.drain(&["wait", "--timeout", "30"]);
     assert_eq!(waited.code(), 74, "{}", waited.stderr);
+    for said in [&stopped.stdout, &stopped.stderr, &waited.stderr] {
+        assert!(!said.contains("paused"), "to resume one that was stopped is of no use: {said}");
+    }
     let advised = "`forebay drain start --from ";
     assert!(
         waited.stderr.contains("the drainers of n1 were stopped") && waited.stderr.contains(advised),
@@ -141,6 +145,9 @@ fn a_folder_that_is_not_there_is_not_drained_but_for_one_in_the_jobs_volume() {
         refused.stderr
     );
     assert!(!wrong.exists() && !folder.path().join("a typo").exists(), "it was made");
+    fs::write(node.from.join("file"), "x").unwrap();
+    let refused = node.drain(&["start", "--from", node.from.join("file").to_str().unwrap()]);
+    assert!(refused.code() == 66 && refused.stderr.contains("it is not a folder"), "{}", refused.stderr);
 
     let own = node.from.join("made/for/it");
     let mut start = node.command(&["start", "--host", "n1", "--from", own.to_str().unwrap()]);

@@ -51,7 +51,7 @@ impl Drain {
             bytes_done: state.bytes_done,
             work_left: counts.work - state.rate.under_way(worked, counts.running_work),
             bytes_per_s,
-            paused: self.pace().is_paused(),
+            paused: self.pace().is_paused() && !self.leaves.load(Ordering::Relaxed),
             gives_way: self.burst.holds(),
             hurries: self.hurries.load(Ordering::Relaxed),
             deadline: self.deadline.end(),

@@ -54,6 +54,8 @@ pub struct Drain {
     pub(crate) burst: Burst,
     /// It was found to be late.
     pub(crate) hurries: AtomicBool,
+    /// It is to end, and copies nothing any more.
+    pub(crate) leaves: AtomicBool,
     pub(crate) claims: Arc<Claims>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,

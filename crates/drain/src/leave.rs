@@ -1,5 +1,6 @@
 //! What a drainer leaves on the PFS when it ends, and what it finds there when it begins: nothing half done.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::drain::Drain;
@@ -11,6 +12,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 impl Drain {
     /// Gives up what is being copied, so that nothing half done stays on the PFS.
     pub(crate) fn leave(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
         self.pause(true);
         self.copier.publisher.give_up();
         let copies = |state: &mut State| state.table.counts(|_| 0).running > 0;

@@ -185,6 +185,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
+        leaves: AtomicBool::new(false),
         watch: Watch::open(Arc::clone(&top), &whole(state)?, &to).context("watch it (inotify)")?,
         logs: Logs::open(&to, &folder, &host)
             .with_context(|| format!("open the logs in {}", to.display()))?,

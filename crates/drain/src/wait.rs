@@ -154,7 +154,7 @@ fn wait_for(
             if status.silence() > SILENCE_MAX && told.insert((status.host.clone(), About::Silence)) {
                 watcher.silent(status);
             }
-            if status.paused && told.insert((status.host.clone(), About::Pause)) {
+            if status.paused && !status.ended && told.insert((status.host.clone(), About::Pause)) {
                 watcher.paused(status);
             }
             if let Some(left) = late(status)

@@ -258,10 +258,9 @@ fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiE
             found.entries_total,
             if found.entries_total == 1 { "entry" } else { "entries" },
         ),
-        advice:
-            "ask for a larger capacity in the script, or stage less; every file takes whole blocks of the \
+        advice: "ask for a larger capacity, or stage less; every file takes whole blocks of the \
                  storage nodes' file system"
-                .to_owned(),
+            .to_owned(),
     }
 }
 

@@ -196,5 +196,8 @@ fn launcher_variables(root: bool) -> Vec<(&'static str, &'static str)> {
 
 /// As a shell does: 127 where there is no such program, 126 where it cannot be run.
 fn cannot_start(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
-    Failure::no_input(format!("start {}: {error}", program.to_string_lossy()), "correct the script")
+    Failure::no_input(
+        format!("start {}: {error}", program.to_string_lossy()),
+        "correct the name of the program",
+    )
 }

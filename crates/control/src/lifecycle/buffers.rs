@@ -131,5 +131,9 @@ fn check_open(buffer: &Session, uid: u32) -> Result<(), ApiError> {
 /// The error of a persistent buffer that is not there.
 pub(crate) fn gone(name: &Token) -> ApiError {
     let message = format!("there is no persistent buffer {name}");
-    user(ErrorCode::NoSuchBuffer, message, "create it first: #BB create_persistent, in another job")
+    user(
+        ErrorCode::NoSuchBuffer,
+        message,
+        "create it first: #BB create_persistent, in another job of a cluster; one machine has no persistent buffers",
+    )
 }

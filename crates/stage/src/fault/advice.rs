@@ -38,7 +38,7 @@ pub(super) fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
 /// Where it was the buffer.
 pub(super) fn buffer_advice(errno: Errno) -> &'static str {
     match errno {
-        Errno::NOSPC => "ask for a larger capacity in the script, or stage less",
+        Errno::NOSPC => "ask for a larger capacity, or stage less",
         Errno::NOENT => "check the spelling, and whether the job wrote it",
         Errno::XDEV => "the symbolic link leads out of the buffer; name the file itself",
         Errno::LOOP => "its symbolic links lead in a circle; correct them",

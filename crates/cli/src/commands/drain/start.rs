@@ -69,6 +69,10 @@ fn must_be_there(from: &Path) -> Result<(), Failure> {
         Ok(false) if volume.is_some_and(is_of_volume) => {
             std::fs::create_dir_all(from).map_err(|error| Failure::local("make", from, &error))
         }
+        Ok(false) if disk::exists(from).unwrap_or(false) => Err(Failure::no_input(
+            format!("start the drain of {}: it is not a folder", from.display()),
+            "correct --from (PERSIST_DIR): a folder is drained as a whole",
+        )),
         Ok(false) => Err(Failure::no_input(
             format!("start the drain of {}: there is no such folder", from.display()),
             format!("correct --from (PERSIST_DIR), or `mkdir -p {}` first", render::word(from)),

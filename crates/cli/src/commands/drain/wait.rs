@@ -108,19 +108,21 @@ fn hosts_and_starts(drainers: &[Status]) -> (String, String) {
 fn not_running(stopped: &[Status]) -> Failure {
     let (hosts, again) = hosts_and_starts(stopped);
     let owed: usize = stopped.iter().map(|status| status.enqueued.saturating_sub(status.done)).sum();
+    let owed = match owed {
+        0 => "nobody looks what was written there since".to_owned(),
+        owed => format!("nothing copies what is there, at least {owed} of its files are not drained"),
+    };
     Failure::Refused {
         exit: ExitCode::StageOut,
-        message: format!(
-            "the drainers of {hosts} were stopped: nothing copies what is there, at least {owed} of its files are \
-             not drained"
-        ),
+        message: format!("the drainers of {hosts} were stopped: {owed}"),
         advice: format!("{again} on such a node goes on, then repeat the command"),
     }
 }
 
 /// What to do about drainers that do not answer.
 fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
-    let paused: Vec<Status> = silent.iter().filter(|status| status.paused).cloned().collect();
+    let paused: Vec<Status> =
+        silent.iter().filter(|status| status.paused && !status.ended).cloned().collect();
     if let [first, ..] = &paused[..] {
         let hosts: Vec<&str> = paused.iter().map(|status| status.host.as_str()).collect();
         return Failure::Refused {
