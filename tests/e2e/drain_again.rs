@@ -112,12 +112,14 @@ fn who_waits_for_a_drainer_that_was_stopped_is_told_so_at_once() {
     node.drain(&["pause"]).expect_success();
     fs::write(node.from.join("file"), "x").unwrap();
     let stopped = node.drain(&["stop"]);
-    stopped.expect_success();
+    assert_eq!(stopped.code(), 0, "{}", stopped.stderr);
     let waited = node.drain(&["wait", "--timeout", "30"]);
     assert_eq!(waited.code(), 74, "{}", waited.stderr);
     for said in [&stopped.stdout, &stopped.stderr, &waited.stderr] {
         assert!(!said.contains("paused"), "to resume one that was stopped is of no use: {said}");
     }
+    let log = fs::read_to_string(node.from.join(".forebay-drain/log")).unwrap();
+    assert!(!log.contains("left out"), "its own folder is to be removed: {log}");
     let advised = "`forebay drain start --from ";
     assert!(
         waited.stderr.contains("the drainers of n1 were stopped") && waited.stderr.contains(advised),

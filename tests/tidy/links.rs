@@ -31,12 +31,13 @@ fn outside_of_blocks(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names of a page's headings in links: as Markdown's renderers make them.
+/// The names of a page's headings in links, as the site's renderer makes them.
 fn headings(page: &str) -> impl Iterator<Item = String> {
     outside_of_blocks(page).filter_map(|line| {
         let name = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
         let kept = name.to_lowercase().replace(' ', "-");
-        Some(kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect())
+        let kept: String = kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect();
+        Some(kept.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-"))
     })
 }
 

@@ -67,6 +67,11 @@ impl Watch {
         self.blind.load(Ordering::Relaxed)
     }
 
+    /// Whether a folder is left out of walks, and is not the drain's own.
+    fn is_out(&self, path: &Path, seen: &Seen) -> bool {
+        self.top.path().join(path) != self.skip && self.out.has(&self.top, path, seen)
+    }
+
     /// Goes through the folder `below` and all in it, watches them, and hands over every file, symbolic link and
     /// folder, a folder as it was before it was read. Gives what it could not look at: there may be files in it.
     pub(crate) fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
@@ -94,7 +99,7 @@ impl Watch {
             for name in names {
                 let (path, seen) = (folder.join(&name), if_there(look_in(held.as_fd(), &name)));
                 match seen {
-                    Ok(Some(seen)) if seen.kind == Kind::Folder && self.out.has(&self.top, &path, &seen) => {}
+                    Ok(Some(seen)) if seen.kind == Kind::Folder && self.is_out(&path, &seen) => {}
                     Ok(Some(seen)) if seen.kind == Kind::Folder => {
                         found(path.clone(), &seen);
                         folders.push(path);
@@ -112,7 +117,7 @@ impl Watch {
 
     /// The folder, unless it is left out.
     fn unless_left_out(&self, below: &Path) -> Vec<PathBuf> {
-        let is_out = |seen: Seen| self.out.has(&self.top, below, &seen);
+        let is_out = |seen: Seen| self.is_out(below, &seen);
         let is_left_out = !below.as_os_str().is_empty() && self.top.glance(below).is_ok_and(is_out);
         if is_left_out { Vec::new() } else { vec![below.to_owned()] }
     }

@@ -113,13 +113,13 @@ pub fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
 /// [`VolumeError`].
 pub fn mount(image: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
     if let Some(device) = device_of(image)? {
-        let mounted = mount_by(&device, mountpoint);
+        let mounted = mount_by(image, &device, mountpoint);
         // It may have let go of the image in this moment, with its last mount: then the image needs a device again.
         if mounted.is_ok() || device_of(image)?.is_some() {
             return mounted;
         }
     }
-    mount_by(&attach(image)?, mountpoint)
+    mount_by(image, &attach(image)?, mountpoint)
 }
 
 /// The loop device that `image` is attached to, in whatever mount namespace: told by the image's inode, not its name.
@@ -142,10 +142,11 @@ fn attach(image: &Path) -> Result<PathBuf, VolumeError> {
     Ok(PathBuf::from(device.trim()))
 }
 
-fn mount_by(device: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
+/// Mounts `image` by the device that it is attached to.
+fn mount_by(image: &Path, device: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
     let mounted = mount_device(device, mountpoint);
     // Detaching a device in use only marks it: the kernel lets it go with the last unmount, also after a crash of ours.
-    let detached = tool("losetup", Command::new("losetup").arg("--detach").arg(device), device);
+    let detached = tool("losetup", Command::new("losetup").arg("--detach").arg(device), image);
     mounted.and(detached.map(drop))
 }
 

@@ -41,7 +41,7 @@ fn a_start_says_which_file_is_a_pipe() {
         make_pipe(&root.path().join(name));
         let said = node.refused();
         let file = name.rsplit('/').next().unwrap();
-        assert!(said.contains("no regular file") && said.contains(file), "{name}: {said}");
+        assert!(said.contains("not a regular file") && said.contains(file), "{name}: {said}");
         fs::remove_file(root.path().join(name)).unwrap();
         node.start();
         fs::write(node.from.join("f"), "text").unwrap();
@@ -68,7 +68,7 @@ fn who_waits_and_who_commits_says_which_file_is_a_pipe() {
     for name in ["n2.status", "n2.01234567.refused"] {
         make_pipe(&rendezvous.join(name));
         let said = wait(&rendezvous).unwrap_err().to_string();
-        assert!(said.contains("no regular file") && said.contains(name), "{said}");
+        assert!(said.contains("not a regular file") && said.contains(name), "{said}");
         fs::remove_file(rendezvous.join(name)).unwrap();
     }
     wait(&rendezvous).unwrap();
@@ -88,5 +88,5 @@ fn who_waits_and_who_commits_says_which_file_is_a_pipe() {
     commit(&rendezvous, &answer).unwrap();
     // There is something that the job may have drained.
     let said = commit(&rendezvous, &answer).unwrap_err().to_string();
-    assert!(said.contains("no regular file") && said.contains("n2.jsonl"), "{said}");
+    assert!(said.contains("not a regular file") && said.contains("n2.jsonl"), "{said}");
 }
