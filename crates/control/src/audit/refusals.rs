@@ -1,7 +1,8 @@
-//! How many refused requests of one user are written down one by one: his log is everybody's, and nobody is to fill it.
+//! How many refused requests of one user are written down one by one: the log is everybody's, and nobody is to fill it.
 //!
 //! ```text
-//! the first ONE_BY_ONE of a WINDOW: a line each; the rest: counted, and one line when the window is over
+//! the first ONE_BY_ONE of a WINDOW: a line each; the rest: counted, and one line with the next request of anybody's
+//! after the window
 //! ```
 
 use std::collections::HashMap;

@@ -50,11 +50,17 @@ pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &Token) -> Result<()
     Ok(())
 }
 
-/// Starts what may run of a buffer, and of others where the user `owner` had all the workers that he may have.
-async fn kick_next<S: Site>(app: &Arc<App<S>>, token: &Token, owner: u32) -> Result<(), ApiError> {
+/// Starts what may run of a buffer when a worker in it has ended, and of others where its user had all the workers that
+/// he may have. One that `was_stopped` had its user paused: what was asked for elsewhere then waits, too.
+async fn kick_next<S: Site>(
+    app: &Arc<App<S>>,
+    (token, owner): (&Token, u32),
+    was_stopped: bool,
+) -> Result<(), ApiError> {
     app.on_demand.until_not_paused(owner).await;
     kick(app, token).await?;
-    for other in app.database.transact(move |tx| transfers::waiting_for_user(tx, owner)).await? {
+    let others = move |tx: &rusqlite::Transaction<'_>| transfers::waiting_for_user(tx, owner, was_stopped);
+    for other in app.database.transact(others).await? {
         kick(app, &other).await?;
     }
     Ok(())
@@ -199,7 +205,8 @@ fn run<S: Site>(
         // Not by their numbers: those that are to be staged alone now may run again already.
         app.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
         app.on_demand.changed();
-        if let Err(error) = kick_next(&app, &token, owner).await {
+        let was_stopped = *stop.borrow();
+        if let Err(error) = kick_next(&app, (&token, owner), was_stopped).await {
             tracing::error!(?token, %error, "stages that wait are not started");
         }
     })

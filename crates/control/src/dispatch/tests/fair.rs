@@ -11,7 +11,7 @@ use super::on_demand::{OWNER, numbers, out, place};
 use super::*;
 use crate::rights::Rights;
 use crate::state::transfers::{self, Transfer};
-use crate::transfers::{asked, buffer};
+use crate::transfers::{asked, buffer, on_demand};
 
 /// Another user of the buffer.
 const GRACE: u32 = 1001;
@@ -71,10 +71,9 @@ async fn who_cancels_a_stage_that_hangs_waits_alone_for_its_end() {
     it.of_grace(StageKind::File, 40, "f").await;
     it.site.world().hanging.extend((0..40).map(|n| format!("$DW_JOB_STRIPED/f{n}")));
     it.done("first").await;
-    it.until_active("7.d5").await;
-    let is_hers = |id: &&String| id.starts_with("7.d");
-    let stuck: Vec<String> = it.site.world().stages.keys().filter(is_hers).cloned().collect();
-    it.site.world().unstoppable.extend(stuck.clone());
+    let stuck = ["7.d5", "7.d6", "7.d7", "7.d8"];
+    it.until_all_active(&stuck).await;
+    it.site.world().unstoppable.extend(stuck.map(String::from));
     let scope = StageScope::Files((0..40).map(|n| format!("f{n}")).collect());
     let how = StageChange { place: place(), scope, change: Change::Terminate };
     let app = Arc::clone(&it.app);
@@ -92,6 +91,39 @@ async fn who_cancels_a_stage_that_hangs_waits_alone_for_its_end() {
     it.of_grace(StageKind::File, 1, "later").await;
     it.done("last").await;
     it.until_active(&format!("7.d{}", 5 + 40 + 2)).await;
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_another_buffer_while_a_cancel_waits_is_started_after_it() {
+    let (it, other) = (Fixture::running().await, Token::literal("8"));
+    for step in [Request::Setup(Box::new(request(JOB))), Request::DataIn, pre_run()] {
+        it.app.run(&other, step).await.unwrap();
+    }
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/f0".into());
+    it.of_grace(StageKind::File, 1, "f").await;
+    it.done("first").await;
+    it.until_active("7.d9").await;
+    it.site.world().unstoppable.insert("7.d9".into());
+    let scope = StageScope::Files(vec!["f0".into()]);
+    let how = StageChange { place: place(), scope, change: Change::Terminate };
+    let app = Arc::clone(&it.app);
+    let cancelled = tokio::spawn(async move { asked::change(&app, Rights::Operator, how).await });
+    while it.app.on_demand.paused().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let (owner, state, token) = (Owner { uid: GRACE, gid: GRACE }, StageState::Pending, other.clone());
+    let elsewhere = Transfer { owner, state, token, ..Transfer::out(StageKind::File, "g", "/pfs/grace/g") };
+    it.app.database.transact(move |tx| transfers::add(tx, &elsewhere).map(drop)).await.unwrap();
+    on_demand::kick(&it.app, &other).await.unwrap();
+    assert_eq!(it.site.world().count("start_stage 8.d"), 0, "nothing of hers is started now");
+    it.site.world().unstoppable.clear();
+    cancelled.await.unwrap().unwrap();
+    let started = async {
+        while it.site.world().count("start_stage 8.d") == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), started).await.expect("it waits for ever");
 }
 
 #[tokio::test]

@@ -97,12 +97,13 @@ fn at_work(tx: &Transaction<'_>, uid: u32) -> Result<u32> {
     Ok(tx.prepare_cached(sql)?.query_row([uid], |row| row.get(0))?)
 }
 
-/// The buffers with stages that wait for a worker of the user `uid`, where he had all that he may have.
+/// The buffers with stages of the user `uid` that wait, where he had all workers that he may have, or nothing of
+/// his was started for a while (`was_paused`).
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32) -> Result<Vec<Token>> {
-    if at_work(tx, uid)? + 1 < WORKERS_OF_USER {
+pub(crate) fn waiting_for_user(tx: &Transaction<'_>, uid: u32, was_paused: bool) -> Result<Vec<Token>> {
+    if !was_paused && at_work(tx, uid)? + 1 < WORKERS_OF_USER {
         return Ok(Vec::new());
     }
     let sql = "WITH RECURSIVE tokens (token) AS (
