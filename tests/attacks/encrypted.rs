@@ -39,8 +39,9 @@ const LEN: usize = 4 << 20;
 /// What marks one life of a job: in the name and the bytes of what is staged in, and of what the job writes.
 const MARKS: [&str; 4] = ["in-bytes", "in-name", "out-bytes", "out-name"];
 
-/// A job's life with the buffer, stages included; what a reader on either storage node has seen of it.
-fn life(site: &Site, buffer: &str) -> Vec<String> {
+/// A job's life with the buffer, stages included; what a reader on either storage node has seen of it. `meanwhile` is
+/// what happens while it has the buffer mounted.
+fn life(site: &Site, buffer: &str, meanwhile: impl FnOnce()) -> Vec<String> {
     let own = site.name("life");
     let marks = MARKS.map(|mark| format!("{own}-{mark}"));
     let stop = site.folder().join(format!("stop-{own}"));
@@ -54,7 +55,7 @@ fn life(site: &Site, buffer: &str) -> Vec<String> {
         });
         let is_ready = |host| fs::exists(format!("{}.ready-{host}", stop.display())).unwrap_or(false);
         assert!(wait_until(Duration::from_secs(30), || is_ready("n1") && is_ready("n2")), "no reader");
-        job(site, buffer, &marks);
+        job(site, buffer, &marks, meanwhile);
         fs::write(&stop, "").expect("ours");
         readers.map(|reader| reader.join().expect("it ends by itself"))
     });
@@ -71,7 +72,12 @@ fn life(site: &Site, buffer: &str) -> Vec<String> {
 }
 
 /// A job to which a file is staged in, and that writes one which is staged out.
-fn job(site: &Site, buffer: &str, [in_bytes, in_name, out_bytes, out_name]: &[String; 4]) {
+fn job(
+    site: &Site,
+    buffer: &str,
+    [in_bytes, in_name, out_bytes, out_name]: &[String; 4],
+    meanwhile: impl FnOnce(),
+) {
     let (pfs, below) = (site.pfs(ADA), format!("$DW_PERSISTENT_STRIPED_{buffer}"));
     let source = format!("{in_bytes}\n").repeat(LEN / in_bytes.len());
     fs::write(pfs.join("source"), &source).expect("ours");
@@ -83,6 +89,9 @@ fn job(site: &Site, buffer: &str, [in_bytes, in_name, out_bytes, out_name]: &[St
     let mut ada = site.session(ADA, buffer, &stages);
     ada.data_in().expect_success();
     ada.mount();
+    // It has connections, and so have the nodes among each other.
+    ada.run("echo 1 > $B/before && sync $B/before && rm $B/before").expect_success();
+    meanwhile();
     let write = format!("yes {out_bytes} | head -c {LEN} > $B/{out_name} && sync $B/{out_name}");
     let read = ada.run(&format!("{write} && cat $B/{in_name}")).expect_success();
     assert!(read.stdout == source, "what was staged in is another");
@@ -96,24 +105,20 @@ fn job(site: &Site, buffer: &str, [in_bytes, in_name, out_bytes, out_name]: &[St
 }
 
 /// Whoever reads the wire sees names and bytes of a buffer, unless its pool encrypts: then none, and who has the key
-/// and speaks in clear is refused. A buffer from before is encrypted once it has another key, and who was connected
-/// before that has found out.
+/// and speaks in clear is refused. A buffer from before is encrypted once it has another key, also to who was connected
+/// before that.
 pub fn wire(site: &Site) {
     let former = site.shared_buffer();
-    assert_eq!(life(site, &former), MARKS, "all is in clear");
+    let nothing_else = || ();
+    assert_eq!(life(site, &former, nothing_else), MARKS, "all is in clear");
     pool::set(site, "encrypt", true);
-    assert_eq!(life(site, &former), MARKS, "it has the key that it had");
-    site.on("head", &[&site.program("forebay"), "rekey", &former]).expect_success();
-    // Storage nodes had connections to each other, on which they say one thing more before they know that those ended.
-    let last = life(site, &former);
-    assert!(
-        !last.iter().any(|mark| mark.ends_with("bytes")),
-        "whoever stages and mounts connects anew: {last:?}"
-    );
-    assert_eq!(life(site, &former), [""; 0], "it was given another key");
+    assert_eq!(life(site, &former, nothing_else), MARKS, "it has the key that it had");
+    let rekey = || drop(site.on("head", &[&site.program("forebay"), "rekey", &former]).expect_success());
+    assert_eq!(life(site, &former, rekey), ["in-bytes", "in-name"], "what was said before the change");
+    assert_eq!(life(site, &former, nothing_else), [""; 0], "it was given another key");
     site.destroy(&former);
     let buffer = site.shared_buffer();
-    assert_eq!(life(site, &buffer), [""; 0]);
+    assert_eq!(life(site, &buffer, nothing_else), [""; 0]);
     let mut part = part(site, "n1");
     part.key = part.key.strip_prefix("encrypted:").expect("the key says so").to_owned();
     for kind in ["node", "mount"] {

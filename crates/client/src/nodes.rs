@@ -286,7 +286,7 @@ impl Nodes {
     }
 
     fn checkout(&self, node: &Node, fragment: FragmentIndex) -> Result<Link, HelloError> {
-        let idle = node.idle().take();
+        let idle = node.idle().take().filter(|link| link.connection.may_go_on());
         idle.map_or_else(|| self.connect(node, fragment), Ok)
     }
 

@@ -18,7 +18,7 @@ use mount::kernel::{self, Mounted, WriteBack};
 use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
-use wire::data::renewed::{self, MARK};
+use mount::renewing::{self, specification};
 use wire::node::MountSpec;
 
 /// A few connections to each of hundreds of storage nodes.
@@ -53,11 +53,8 @@ fn main() {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = &arguments.spec;
     wire::data::moved::look_above(path);
-    let spec = read(path)?;
-    let kept = path.clone();
-    // Its node writes it there when the key of the buffer is changed.
-    renewed::look_by(move |_| read(&kept).ok()?.target.credential);
-    std::fs::write(path.with_file_name(MARK), "").context("say that another credential is looked for")?;
+    let spec = specification(path)?;
+    renewing::begin(path)?;
     let ledger = path.with_file_name("ledger");
     let folder = path.parent().unwrap_or(Path::new(""));
     let (sharing, listener) =
@@ -87,11 +84,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     served?;
     tracing::info!("unmounted");
     Ok(())
-}
-
-fn read(path: &Path) -> anyhow::Result<MountSpec> {
-    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    kept::decode(&text, kept::OF_NODES).with_context(|| format!("understand {}", path.display()))
 }
 
 /// What a process needs of the mount: of one that died, its ledger and what it had agreed with the kernel.

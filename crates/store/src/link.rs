@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use model::{FragmentIndex, NodeName};
 use rustix::io::Errno;
-use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError};
 use wire::data::keys::Keys;
@@ -127,8 +126,7 @@ impl Place {
     /// # Errors
     /// [`HelloError`].
     pub fn connect(&self, timeout: Duration) -> Result<Connection, HelloError> {
-        let credential = Credential::member(self.keys.shown());
-        let dialed = dial(&self.address, Via::Tcp, &credential, &self.claim);
+        let dialed = dial(&self.address, Via::Tcp, &self.keys, &self.claim);
         let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.set_timeout(Some(timeout))?;
         Ok(connection)

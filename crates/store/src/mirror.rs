@@ -201,7 +201,7 @@ impl Mirror {
                 }
                 Way::Both if begun.elapsed() < WAIT_MAX || !progress.may_go_alone() => {
                     let epoch = progress.epoch;
-                    return Ok(Some((epoch, progress.idle.pop())));
+                    return Ok(Some((epoch, progress.take_idle())));
                 }
                 Way::Unknown => {
                     let since = *progress.waiting_since.get_or_insert_with(Instant::now);

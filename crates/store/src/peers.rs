@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use model::{FragmentIndex, Ino, InstanceId, NodeName};
 use rustix::io::Errno;
-use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError};
 use wire::data::keys::Keys;
@@ -234,10 +233,9 @@ impl Peers {
     /// Finds out when a node that was given up is back.
     fn probe(&self, peer: &Peer, fragment: FragmentIndex) {
         let address = peer.address.clone();
-        let (credential, claim) =
-            (Credential::member(self.keys.shown()), self.claim(fragment, Role::Following));
+        let (keys, claim) = (self.keys.clone(), self.claim(fragment, Role::Following));
         let name = address.node.clone();
-        let reach = move || dial(&address, Via::Tcp, &credential, &claim).map(drop);
+        let reach = move || dial(&address, Via::Tcp, &keys, &claim).map(drop);
         let back = move |away: Duration| {
             tracing::info!(node = ?name, ms = away.as_millis(), "the storage node answers again");
         };
@@ -254,7 +252,7 @@ impl Peers {
         let is_list = matches!(request, ListObjects { .. } | ListMeant { .. } | SyncMany { .. } | Losses(_));
         let idle = if is_list { &peer.listing } else { &peer.changing };
         let mut idle = idle.lock().expect("no thread panics while it talks to a peer");
-        let mut connection = match idle.take() {
+        let mut connection = match idle.take().filter(Connection::may_go_on) {
             Some(connection) => connection,
             None if is_list => self.dial(peer, self.claim(fragment, Role::Repairing), LIST_WITHIN)?,
             None => {
@@ -277,8 +275,7 @@ impl Peers {
 
     /// Opens a connection, on which each answer may take so long.
     fn dial(&self, peer: &Peer, claim: Claim, within: Duration) -> Result<Connection, HelloError> {
-        let credential = Credential::member(self.keys.shown());
-        let dialed = dial(&peer.address, Via::Tcp, &credential, &claim);
+        let dialed = dial(&peer.address, Via::Tcp, &self.keys, &claim);
         let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.set_timeout(Some(within))?;
         Ok(connection)

@@ -26,6 +26,7 @@ pub mod moved;
 pub mod outage;
 pub mod renewed;
 pub mod room;
+pub mod shown;
 pub mod stream;
 pub mod types;
 

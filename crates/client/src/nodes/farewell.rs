@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::FragmentIndex;
 use rustix::io::Errno;
 use wire::data::hello::HelloError;
-use wire::data::{Reply, Request};
+use wire::data::{Connection, Reply, Request};
 
 use super::speech::{receive, takes_part_in_losses};
 use super::{Node, Nodes};
@@ -81,7 +81,7 @@ impl Nodes {
         last: impl Fn() -> &'a LastWords,
     ) -> Result<(), HelloError> {
         // One alone: where it is broken, so are the others.
-        let idle = node.idle().take_last().map(|link| link.connection);
+        let idle = node.idle().take_last().map(|link| link.connection).filter(Connection::may_go_on);
         let never_asked = node.life().boot.is_none();
         let mut connection = match idle {
             Some(connection) => connection,

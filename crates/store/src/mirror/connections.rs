@@ -74,7 +74,7 @@ impl Mirror {
         if progress.way != Way::Both || progress.closed {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let (epoch, idle) = (progress.epoch, progress.idle.pop());
+        let (epoch, idle) = (progress.epoch, progress.take_idle());
         drop(progress);
         idle.map_or_else(|| self.connect(epoch), Ok)
     }

@@ -73,6 +73,11 @@ impl Link {
         self.broken
     }
 
+    /// Whether something may be said on it.
+    pub fn may_go_on(&self) -> bool {
+        self.connection.may_go_on()
+    }
+
     /// The answer to what was sent, which may take so long, however alive the node is.
     ///
     /// # Errors

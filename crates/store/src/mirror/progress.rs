@@ -83,6 +83,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// A connection that is open already.
+    pub fn take_idle(&mut self) -> Option<Link> {
+        self.idle.pop().filter(Link::may_go_on)
+    }
+
     /// At a start.
     pub fn new(alone: bool, doubt: Doubt) -> Progress {
         Progress {

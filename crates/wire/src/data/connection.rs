@@ -29,6 +29,8 @@ pub struct Connection {
     /// Message of the frame that came in.
     meta: Vec<u8>,
     inbox: Inbox,
+    /// Why nothing more is said on it, asked before something is.
+    is_over: Option<WhyNot>,
 }
 
 /// A frame's message; its payload is still in the stream and must be taken with [`Connection::payload`].
@@ -50,6 +52,7 @@ impl Connection {
             out: Vec::with_capacity(INBOX_BYTES),
             meta: Vec::with_capacity(INBOX_BYTES),
             inbox: Inbox::default(),
+            is_over: None,
         }
     }
 
@@ -66,6 +69,21 @@ impl Connection {
         connection.inbox.why_not = Some(WhyNot(Box::new(why_not)));
         connection.set_timeout(None)?;
         Ok(connection)
+    }
+
+    /// The same. Where a network carries it in clear text nothing more is said on it once that `is_over`.
+    pub(super) fn in_clear_until(self, is_over: WhyNot) -> Connection {
+        Connection { is_over: matches!(self.stream, Stream::Tcp(_)).then_some(is_over), ..self }
+    }
+
+    /// Whether something may be said on it.
+    pub fn may_go_on(&self) -> bool {
+        self.check_it_may_go_on().is_ok()
+    }
+
+    fn check_it_may_go_on(&self) -> io::Result<()> {
+        let why_not = self.is_over.as_ref().and_then(|is_over| is_over.0());
+        why_not.map_or(Ok(()), |why| Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
     }
 
     /// How long an answer may take from now on; `None`: as long as the other side is there.
@@ -102,8 +120,10 @@ impl Connection {
     /// Sends one frame.
     ///
     /// # Errors
-    /// InvalidInput when the message or payload is longer than the protocol allows; else the errno of the write.
+    /// InvalidInput when the message or payload is longer than the protocol allows; ConnectionAborted when nothing may
+    /// be said in clear any more; else the errno of the write.
     pub fn send<M: Serialize>(&mut self, id: u64, message: &M, payload: &[u8]) -> io::Result<()> {
+        self.check_it_may_go_on()?;
         self.put(id, message, payload.len())?;
         let sent = write_both(&mut self.stream, &self.out, payload);
         self.out.clear();
@@ -148,11 +168,12 @@ impl Connection {
     /// Sends what is queued.
     ///
     /// # Errors
-    /// The errno of the write.
+    /// ConnectionAborted when nothing may be said in clear any more; else the errno of the write.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
         }
+        self.check_it_may_go_on()?;
         let sent = self.stream.write_all(&self.out);
         self.out.clear();
         sent
@@ -280,112 +301,4 @@ fn write_both(stream: &mut Stream, mut head: &[u8], mut tail: &[u8]) -> io::Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-
-    use model::Ino;
-    use proptest::prelude::*;
-
-    use super::super::{FileLock, LockKind, Reply, Request, message::RenameMode, message::XattrMode};
-    use super::*;
-
-    fn pair() -> (Connection, UnixStream) {
-        let (a, b) = UnixStream::pair().unwrap();
-        (Connection::new(Stream::Unix(a)), b)
-    }
-
-    #[test]
-    fn a_frame_comes_out_as_it_went_in() {
-        let (a, b) = UnixStream::pair().unwrap();
-        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
-        let request = Request::Write { ino: Ino(7), offset: 1 << 40 };
-        let payload = vec![3; PAYLOAD_BYTES_MAX];
-        let sent = payload.clone();
-        let sender = std::thread::spawn(move || a.send(42, &request, &sent).unwrap());
-        let frame: Frame<Request> = b.receive().unwrap();
-        assert_eq!((frame.id, &frame.message), (42, &Request::Write { ino: Ino(7), offset: 1 << 40 }));
-        let mut taken = vec![0; frame.payload_len];
-        b.payload(&mut taken).unwrap();
-        sender.join().unwrap();
-        assert_eq!(taken, payload);
-    }
-
-    #[test]
-    fn queued_frames_go_out_together_in_order_and_before_their_sender_waits() {
-        let (a, b) = UnixStream::pair().unwrap();
-        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
-        let payloads = [vec![1; 10], vec![2; QUEUED_PAYLOAD_MAX], vec![3; QUEUED_PAYLOAD_MAX + 1], vec![]];
-        for (id, payload) in (1..).zip(&payloads) {
-            a.queue(id, &Request::Usage, payload).unwrap();
-        }
-        let waiting = std::thread::spawn(move || a.receive::<Reply>().unwrap().id);
-        for (id, payload) in (1..).zip(&payloads) {
-            let frame: Frame<Request> = b.receive().unwrap();
-            let mut taken = vec![0; frame.payload_len];
-            b.payload(&mut taken).unwrap();
-            assert_eq!((frame.id, &taken), (id, payload));
-        }
-        b.send(5, &Reply::Done, &[]).unwrap();
-        assert_eq!(waiting.join().unwrap(), 5);
-    }
-
-    #[test]
-    fn a_descriptor_arrives_open() {
-        let (a, b) = UnixStream::pair().unwrap();
-        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
-        let file = std::fs::File::open("/proc/self/status").unwrap();
-        a.send(1, &Reply::Descriptor, &[]).unwrap();
-        a.send_descriptor(file.as_fd()).unwrap();
-        a.send(2, &Reply::Done, &[]).unwrap();
-        assert_eq!(b.receive::<Reply>().unwrap().message, Reply::Descriptor);
-        let mut text = String::new();
-        std::fs::File::from(b.receive_descriptor().unwrap()).read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("Name:"));
-        assert_eq!(b.receive::<Reply>().unwrap().id, 2, "what follows is a frame again");
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_the_receiver_panic_or_allocate_past_the_bounds(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let (mut connection, mut other) = pair();
-            other.write_all(&bytes).unwrap();
-            drop(other);
-            let frame = connection.receive::<Request>();
-            prop_assert!(frame.is_err() || connection.meta.len() <= META_BYTES_MAX);
-        }
-
-        #[test]
-        fn a_damaged_message_is_refused_or_no_longer_than_it_came(
-            which in 0usize..4,
-            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        ) {
-            let lock = FileLock { kind: LockKind::Shared, start: 1, end: 1 << 40, pid: 9, whole_file: false };
-            let (ino, name) = (Ino(1 << 33), b"name".repeat(9));
-            let messages = [
-                Request::Reclaim { opens: vec![(ino, 1, 2); 30] },
-                Request::ReclaimLocks { locks: vec![(ino, u64::MAX, lock); 20] },
-                Request::SetXattr { ino, name: name.clone(), value: vec![3; 300], mode: XattrMode::Any },
-                Request::Rename {
-                    parent: ino,
-                    name: name.clone(),
-                    new_parent: Ino(2),
-                    new_name: name,
-                    mode: RenameMode::Exchange,
-                },
-            ];
-            let mut bytes = encode(&messages[which]);
-            let len = bytes.len();
-            damage.iter().for_each(|(at, byte)| bytes[at.index(len)] = *byte);
-            if let Ok(message) = postcard::from_bytes::<Request>(&bytes) {
-                prop_assert!(encode(&message).len() <= len);
-            }
-        }
-
-        #[test]
-        fn no_message_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = postcard::from_bytes::<Request>(&bytes);
-            let _ = postcard::from_bytes::<Reply>(&bytes);
-        }
-    }
-}
+mod tests;

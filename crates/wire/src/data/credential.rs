@@ -142,6 +142,11 @@ impl Credential {
         matches!(&self.capability, Some(Capability { identity: Identity::SquashingKernel, .. }))
     }
 
+    /// Whether what its holder says over a network is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.secret.is_encrypted()
+    }
+
     /// What is sent of it: the encoded capability, empty for a storage node.
     pub(super) fn claim(&self) -> Vec<u8> {
         self.capability.as_ref().map(encode).unwrap_or_default()

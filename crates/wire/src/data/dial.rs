@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::credential::Credential;
 use super::hello::{self, Claim, HelloError, Refusal};
 use super::moved::Place;
-use super::renewed;
+use super::shown::Shown;
 use super::stream::Stream;
 use crate::node::StorageAddress;
 
@@ -24,28 +24,28 @@ pub enum Via {
     Unix,
 }
 
-/// Connects to `address`, or to where the fragment is now, and proves `claim` with `credential`, or with the one that
-/// came in its place: where there is one the former is shown to nobody. Returns the connection and the node's boot
-/// number.
+/// Connects to `address`, or to where the fragment is now, and proves `claim` with what is shown. Returns the
+/// connection and the node's boot number.
 ///
 /// # Errors
 /// [`HelloError`].
-pub fn dial(
+pub fn dial<'a>(
     address: &StorageAddress,
     via: Via,
-    credential: &Credential,
+    shown: impl Into<Shown<'a>>,
     claim: &Claim,
 ) -> Result<(Connection, u64), HelloError> {
-    let newer = renewed::in_place_of(credential, claim);
-    let credential = newer.as_ref().unwrap_or(credential);
-    match dial_with(address, via, credential, claim) {
+    let shown = shown.into();
+    let credential = shown.now(claim);
+    let dialed = match dial_with(address, via, &credential, claim) {
         // It may have come just now.
-        Err(HelloError::Refused(Refusal::WrongKey)) => match renewed::in_place_of(credential, claim) {
-            Some(renewed) => dial_with(address, via, &renewed, claim),
+        Err(HelloError::Refused(Refusal::WrongKey)) => match shown.in_place_of(&credential, claim) {
+            Some(newer) => dial_with(address, via, &newer, claim),
             None => Err(HelloError::Refused(Refusal::WrongKey)),
         },
         dialed => dialed,
-    }
+    };
+    dialed.map(|(connection, boot)| (connection.in_clear_until(shown.is_over()), boot))
 }
 
 fn dial_with(

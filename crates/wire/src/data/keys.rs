@@ -51,6 +51,11 @@ impl Keys {
         self.read(|known| known.shown.clone())
     }
 
+    /// Whether what is said by the one that is shown is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.read(|known| known.shown.is_encrypted())
+    }
+
     /// How often the keys were changed.
     pub fn step(&self) -> u64 {
         self.read(|known| known.step)
