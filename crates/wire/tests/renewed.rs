@@ -50,21 +50,21 @@ fn the_former_credential_is_not_shown_where_there_is_a_newer_one() {
 
 /// A connection to somebody who has the key.
 fn connected(shown: Shown<'_>, key: &Key) -> (Connection, std::net::TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = StorageAddress {
         node: NodeName::literal("n1"),
-        tcp: listener.local_addr().unwrap().to_string(),
+        tcp: listener.local_addr().expect("it is bound").to_string(),
         unix: None,
     };
     let key = key.clone();
     let other = std::thread::spawn(move || {
-        let socket = listener.accept().unwrap().0;
-        let mut stream = Stream::tcp(socket.try_clone().unwrap()).unwrap();
-        hello::welcome(&mut stream, 7, |_| Ok((key, ())), |_, _, ()| Ok(())).unwrap();
+        let socket = listener.accept().expect("somebody connects").0;
+        let mut stream = Stream::tcp(socket.try_clone().expect("a descriptor is left")).expect("it is TCP");
+        hello::welcome(&mut stream, 7, |_| Ok((key, ())), |_, _, ()| Ok(())).expect("it has the key");
         socket
     });
-    let connection = dial(&address, Via::Tcp, shown, &claim("i2")).unwrap().0;
-    (connection, other.join().unwrap())
+    let connection = dial(&address, Via::Tcp, shown, &claim("i2")).expect("it is let in").0;
+    (connection, other.join().expect("it has let it in"))
 }
 
 #[test]
