@@ -17,7 +17,7 @@ use rustix::io::{Errno, Result};
 use crate::regular;
 
 pub use self::held::Folders;
-pub use self::place::Place;
+pub use self::place::{MayGo, Place};
 
 /// A descriptor that stands for a folder only: nothing is read by it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

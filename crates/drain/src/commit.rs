@@ -5,15 +5,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Component, Path, PathBuf};
 
 use disk::below::{Place, Root, by_descriptor};
 use rustix::fs::{AtFlags, Mode, OFlags, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
+use stage::single::TAKEN_SUFFIX;
 
-use crate::generation::{Seen, find, if_there, look, look_in};
+use crate::generation::{Seen, find, if_there, look, look_in, now};
 use crate::namesake::{machine, short_hash};
 use crate::placed::Placed;
 use crate::rendezvous::{Rendezvous, path_in};
@@ -194,6 +195,7 @@ fn put(
     made: io::Result<()>,
     may_be_replaced: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
+    let aside: OsString = format!("{}.{}{TAKEN_SUFFIX}", draft.to_string_lossy(), now().1).into();
     let put = || -> io::Result<()> {
         loop {
             let before = if_there(look_in(place.folder.as_fd(), &place.name))?;
@@ -201,10 +203,19 @@ fn put(
             let put = match before {
                 None => place.fill_with(draft),
                 Some(before) => {
-                    place.displace_with(draft, |folder, name| Ok(look_in(folder, name)?.is_still(&before)))
+                    let is_it =
+                        |folder: BorrowedFd<'_>, name: &OsStr| Ok(look_in(folder, name)?.is_still(&before));
+                    place.displace_with(draft, &aside, is_it)
                 }
             };
             match put {
+                Err(_) if if_there(look_in(place.folder.as_fd(), &aside))?.is_some() => {
+                    return Err(io::Error::other(format!(
+                        "what had the name {} could not get it back, and is {} beside it",
+                        place.name.display(),
+                        aside.display()
+                    )));
+                }
                 Err(Errno::EXIST) => {}
                 put => return Ok(put?),
             }

@@ -15,11 +15,11 @@ use crate::generation::Kind;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::Verb;
 use crate::mounted;
-use crate::placed::{self, Removal};
 use crate::settings::Removed;
 use crate::state::State;
 use crate::status::Trouble;
 use crate::table::Attempt;
+use crate::taken::Removal;
 
 /// How long one that was copied waits for others: small files come faster than a folder is synced. Far shorter than
 /// what a file lies before it is copied.
@@ -170,7 +170,8 @@ impl Drain {
                 self.let_go(&trace.target);
                 continue;
             }
-            match placed::remove(&Root::at(&self.to), &trace.target, placed.as_ref()) {
+            let beside = || self.copier.publisher.beside(&trace.target);
+            match self.copier.taken.remove(&trace.target, beside, placed.as_ref()) {
                 // The name stays this node's: no other takes what is there for a file of an earlier job.
                 Ok(Removal::Kept(why)) => {
                     kept.push(&*trace.target);

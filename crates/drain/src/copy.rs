@@ -22,6 +22,7 @@ use crate::mounted::Pfs;
 use crate::placed::sum_of;
 use crate::source::LOST;
 use crate::status::Trouble;
+use crate::taken::Taken;
 use crate::top::Top;
 
 /// How long a file must not have changed where nobody can tell whether it is open.
@@ -39,6 +40,8 @@ pub(crate) struct Copier {
     pub(crate) flash: Arc<Flash>,
     /// What has the names on the PFS.
     pub(crate) before: Arc<Before>,
+    /// What was taken from them.
+    pub(crate) taken: Arc<Taken>,
     /// Where it is drained to.
     pub to: PathBuf,
 }

@@ -56,6 +56,7 @@ mod state;
 pub mod status;
 mod suffix;
 mod table;
+mod taken;
 mod target;
 mod top;
 mod undone;

@@ -3,13 +3,13 @@
 //! **Invariant:** somebody else's file, and one that was touched since, is never taken for the drainer's.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use disk::below::Root;
-use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::generation::{Seen, Stamp, find};
+use crate::generation::{Seen, Stamp};
 
 /// As many as are remembered that were about to get a name and were not seen there.
 const BEFORE_MAX: usize = 32;
@@ -48,12 +48,16 @@ pub(crate) struct Under {
     over: Option<Over>,
 }
 
-/// What became of a name that was to be removed.
-pub(crate) enum Removal {
-    /// It is not there any more.
-    Removed,
-    /// It stays, for this reason.
-    Kept(&'static str),
+/// What was put under the names on the PFS.
+pub(crate) trait Names: Send + Sync {
+    /// What may have the name, if anything was put there.
+    fn under(&self, name: &Path) -> Option<Under>;
+
+    /// Notes which inode is put there, and in place of what.
+    fn note(&self, name: &Path, inode: Placed, over: Option<Over>);
+
+    /// Those in this folder.
+    fn within(&self, folder: &Path) -> Vec<PathBuf>;
 }
 
 impl Placed {
@@ -157,7 +161,7 @@ impl Under {
     }
 
     /// Why what is there now is none of it.
-    fn differs(&self, there: &Seen) -> Option<&'static str> {
+    pub(crate) fn differs(&self, there: &Seen) -> Option<&'static str> {
         self.why(|placed| placed.differs(there))
     }
 
@@ -186,48 +190,29 @@ pub(crate) fn sum_of(root: &Root, target: &Path) -> std::io::Result<u32> {
     }
 }
 
-/// Removes from the PFS what this drainer has put under the name `target`, if it is that, and nobody has touched it.
-///
-/// # Errors
-/// The PFS's.
-pub(crate) fn remove(root: &Root, target: &Path, placed: Option<&Under>) -> rustix::io::Result<Removal> {
-    let Some(there) = find(root, target)? else { return Ok(Removal::Removed) };
-    let differs =
-        placed.map_or(Some("nothing is noted of what this drain put there"), |it| it.differs(&there));
-    if let Some(why) = differs {
-        return Ok(Removal::Kept(why));
-    }
-    let place = root.reach(target)?;
-    unlinkat(&place.folder, &place.name, AtFlags::empty())?;
-    Ok(Removal::Removed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::generation::look;
 
     #[test]
-    fn only_what_was_put_there_and_is_as_it_was_goes() {
+    fn only_what_was_put_there_and_is_as_it_was_is_the_drainers() {
         let folder = tempfile::tempdir().unwrap();
-        let (root, name, path) = (&Root::at(folder.path()), Path::new("a"), folder.path().join("a"));
-        std::fs::write(&path, "text").unwrap();
-        let seen = look(root, name).unwrap();
+        std::fs::write(folder.path().join("a"), "text").unwrap();
+        let seen = look(&Root::at(folder.path()), Path::new("a")).unwrap();
         let (before, now) = (Placed::before(&seen), Placed::now(&seen));
-        let stays =
-            |placed: &[Placed]| matches!(remove(root, name, under(placed).as_ref()), Ok(Removal::Kept(_)));
-        assert!(stays(&[]), "nobody knows whose it is");
+        let differs = |placed: &[Placed]| {
+            let mut under = Under::new(placed[0], None);
+            placed[1..].iter().for_each(|placed| under.note(*placed, None));
+            under.differs(&seen).is_some()
+        };
         let another = Placed { ino: seen.generation.ino + 1, ..now };
-        assert!(stays(&[another]));
-        assert!(stays(&[Placed { size: 5, ..before }]));
-        assert!(stays(&[Placed { ctime: Some((1, 2)), ..now }]));
-        assert!(stays(&[now, another]), "that had the name after this");
+        assert!(differs(&[another]));
+        assert!(differs(&[Placed { size: 5, ..before }]));
+        assert!(differs(&[Placed { ctime: Some((1, 2)), ..now }]));
+        assert!(differs(&[now, another]), "that had the name after this");
         // A drainer was killed between the rename and the second note.
-        let goes =
-            |placed: &[Placed]| matches!(remove(root, name, under(placed).as_ref()), Ok(Removal::Removed));
-        assert!(goes(&[before]));
-        assert!(!disk::exists(&path).unwrap());
-        assert!(goes(&[now]), "there is nothing to keep");
+        assert!(!differs(&[before]) && !differs(&[now]));
     }
 
     #[test]
@@ -257,12 +242,5 @@ mod tests {
         assert_eq!(succeeded(over), [false, false, true]);
         assert_eq!(succeeded(Some(Over::Nothing)), [true, false, true]);
         assert_eq!(succeeded(None), [false; 3], "an earlier release noted nothing");
-    }
-
-    fn under(placed: &[Placed]) -> Option<Under> {
-        let (first, others) = placed.split_first()?;
-        let mut under = Under::new(*first, None);
-        others.iter().for_each(|placed| under.note(*placed, None));
-        Some(under)
     }
 }

@@ -26,12 +26,11 @@ use crate::lost::Lost;
 use crate::mounted::Pfs;
 use crate::namesake::{Own, machine, short_hash};
 use crate::overlap::overlap;
-use crate::placed::{Over, Placed, Under};
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::state::State;
-use crate::target::{Names, Target};
+use crate::target::Target;
 use crate::top::Top;
 use crate::unstarted::{self, Word, identity_hash};
 use crate::watch::Watch;
@@ -171,16 +170,16 @@ fn opened(from: &Path) -> anyhow::Result<Arc<Top>> {
 }
 
 fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::Result<Drain> {
-    let (from, to) = ends(settings)?;
-    let (host, folder) = (settings.host(), settings.rendezvous());
+    let (host, folder, (from, to)) = (settings.host(), settings.rendezvous(), ends(settings)?);
     let flash = flash(&top, state, &folder, &host)?;
     let ledger = bound::open(state, &from, &to, &settings.session())?;
     let (claims, shared) = claims(settings, ledger, &top)?;
     let id = format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from));
     let source = Source::of(&from, Arc::new(Lost { state: shared.clone(), flash: flash.clone() }));
     let target = Target::new(&to, Some(Arc::clone(&claims)), shared.clone());
-    let (before, publisher) = (target.before(), publisher(&id, state, source, target)?);
-    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, before, to: to.clone() };
+    let (before, taken) = (target.before(), target.taken());
+    let publisher = publisher(&id, state, source, target)?;
+    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, before, taken, to: to.clone() };
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),
@@ -235,19 +234,6 @@ fn claims(
     let (claims, intents) = opened.context("open the claims")?;
     ledger.learn(intents);
     Ok((Arc::new(claims), Arc::new(Mutex::new(State::new(ledger, &host)))))
-}
-
-impl Names for Mutex<State> {
-    fn under(&self, name: &Path) -> Option<Under> {
-        self.lock().expect("no thread panics with the lock").ledger.placed(name).cloned()
-    }
-
-    fn note(&self, name: &Path, inode: Placed, over: Option<Over>) {
-        let mut state = self.lock().expect("no thread panics with the lock");
-        if let Err(error) = state.ledger.place(name, inode, over) {
-            tracing::warn!("write the ledger: {error}; what is renamed on the node may stay on the PFS");
-        }
-    }
 }
 
 impl Drain {

@@ -1,9 +1,11 @@
 //! What changes while a drainer works.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::ledger::{Landed, Ledger};
+use crate::placed::{Names, Over, Placed, Under};
 use crate::rate::Rate;
 use crate::status::Trouble;
 use crate::suffix::Suffixed;
@@ -40,5 +42,23 @@ impl State {
             bytes_done: 0,
             rate: Rate::default(),
         }
+    }
+}
+
+impl Names for Mutex<State> {
+    fn under(&self, name: &Path) -> Option<Under> {
+        self.lock().expect("no thread panics with the lock").ledger.placed(name).cloned()
+    }
+
+    fn note(&self, name: &Path, inode: Placed, over: Option<Over>) {
+        let mut state = self.lock().expect("no thread panics with the lock");
+        if let Err(error) = state.ledger.place(name, inode, over) {
+            tracing::warn!("write the ledger: {error}; what is renamed on the node may stay on the PFS");
+        }
+    }
+
+    fn within(&self, folder: &Path) -> Vec<PathBuf> {
+        let state = self.lock().expect("no thread panics with the lock");
+        state.ledger.names().filter(|name| name.parent() == Some(folder)).cloned().collect()
     }
 }

@@ -23,16 +23,8 @@ use crate::before::Before;
 use crate::claims::Claims;
 use crate::generation::{Kind, Seen, if_there, look_in};
 use crate::intents::Intent;
-use crate::placed::{Over, Placed, Under};
-
-/// What was put under the names on the PFS.
-pub(crate) trait Names: Send + Sync {
-    /// What may have the name, if anything was put there.
-    fn under(&self, name: &Path) -> Option<Under>;
-
-    /// Notes which inode is put there, and in place of what.
-    fn note(&self, name: &Path, inode: Placed, over: Option<Over>);
-}
+use crate::placed::{Names, Over, Placed};
+use crate::taken::{Taken, aside};
 
 /// What has the name that a copy is to get is not what this drainer has put there.
 pub(crate) const REPLACED: Errno = Errno::STALE;
@@ -46,13 +38,20 @@ pub(crate) struct Target {
     /// Who has which name, and what is about to get it.
     claims: Option<Arc<Claims>>,
     before: Arc<Before>,
+    taken: Arc<Taken>,
 }
 
 impl Target {
     /// Names below `root`. Asks `claims` before one is used for the first time, and tells `names` which inode gets it.
     pub(crate) fn new(root: &Path, claims: Option<Arc<Claims>>, names: Arc<dyn Names>) -> Target {
         let before = Arc::new(Before::of(root));
-        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims, before }
+        let taken = Arc::new(Taken::of(root, Arc::clone(&names)));
+        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims, before, taken }
+    }
+
+    /// What was taken from names, and nobody has decided about.
+    pub(crate) fn taken(&self) -> Arc<Taken> {
+        Arc::clone(&self.taken)
     }
 
     /// Where it is noted what has a name before a copy for it is begun.
@@ -121,9 +120,10 @@ impl Target {
             return Err(Errno::EXIST);
         }
         let may_go = there.filter(|_| over != Over::Nothing);
-        match put
-            .or_else(|errno| if errno == Errno::EXIST { displace(part.0, place, may_go) } else { Err(errno) })
-        {
+        match put.or_else(|errno| match errno {
+            Errno::EXIST => self.displace(part, place, (may_go, to)),
+            errno => Err(errno),
+        }) {
             Err(Errno::EXIST) => {
                 // It stays, also when this is tried again, and by whatever process.
                 self.names.note(to, Placed::now(part.1), None);
@@ -134,6 +134,22 @@ impl Target {
         new.into_iter().for_each(|claims| claims.keep(to));
         Ok(())
     }
+
+    /// Puts `part` in the place of what was seen `there`: this drainer's older version, or a file of an earlier job.
+    ///
+    /// # Errors
+    /// EXIST where something else is there by now.
+    fn displace(
+        &self,
+        (part, ours): (&OsStr, &Seen),
+        place: &Place,
+        (there, to): (Option<&There>, &Path),
+    ) -> Result<()> {
+        let Some(There { seen, .. }) = there else { return Err(Errno::EXIST) };
+        let aside = aside(part, ours, seen, &place.name);
+        let put = place.displace_with(part, &aside, |folder, name| Ok(look_in(folder, name)?.is_still(seen)));
+        put.inspect_err(|_| self.taken.note(place, &aside, to))
+    }
 }
 
 /// What has a name that is to be another's.
@@ -141,15 +157,6 @@ struct There {
     seen: Seen,
     /// This drainer has put it there.
     is_own: bool,
-}
-
-/// Puts `part` in the place of what was seen `there`: this drainer's older version, or a file of an earlier job.
-///
-/// # Errors
-/// EXIST where something else is there by now.
-fn displace(part: &OsStr, place: &Place, there: Option<&There>) -> Result<()> {
-    let Some(There { seen, .. }) = there else { return Err(Errno::EXIST) };
-    place.displace_with(part, |folder, name| Ok(look_in(folder, name)?.is_still(seen)))
 }
 
 impl Tree for Target {
@@ -208,6 +215,7 @@ impl tree::Target for Target {
     }
 
     fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()> {
+        self.taken.settle_of(to)?;
         // A part is made beside its name.
         let part = split(&entry.path)?.1;
         let place = self.place(folder, to).inspect_err(|_| self.files.let_go())?;
@@ -235,6 +243,10 @@ impl tree::Target for Target {
             self.names.note(to, Placed::now(&there), None);
         }
         Ok(())
+    }
+
+    fn settle_taken(&self, path: &Path) -> Result<()> {
+        self.taken.settle(path)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

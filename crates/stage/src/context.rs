@@ -31,7 +31,10 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 const NAP: Duration = Duration::from_millis(50);
 
 /// How the names of parts end.
-const PART_SUFFIX: &str = ".part";
+pub const PART_SUFFIX: &str = ".part";
+
+/// How those end under which a target keeps what it has taken from a name, until it knows whose that is.
+pub const TAKEN_SUFFIX: &str = ".taken";
 
 /// How it is done, whatever is copied.
 pub(crate) struct Rules {
@@ -234,6 +237,12 @@ impl Context {
     /// Whether a name is that of a part of this stage's, also of this run.
     pub(crate) fn is_part(&self, name: &[u8]) -> bool {
         name.starts_with(self.stage_prefix().as_bytes()) && name.ends_with(PART_SUFFIX.as_bytes())
+    }
+
+    /// Whether a name is one under which an earlier run of this stage's has left what it had taken from another.
+    pub(crate) fn is_taken(&self, name: &[u8]) -> bool {
+        let is_own = name.starts_with(self.part_prefix().as_bytes());
+        name.starts_with(self.stage_prefix().as_bytes()) && name.ends_with(TAKEN_SUFFIX.as_bytes()) && !is_own
     }
 
     /// Removes a part, now or at the end of the run.

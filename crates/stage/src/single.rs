@@ -18,6 +18,7 @@ use wire::data::{FileKind, Time};
 use wire::node::{StagePolicy, Verify};
 
 use crate::context::Context;
+pub use crate::context::{PART_SUFFIX, TAKEN_SUFFIX};
 use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Fault, Tried};
 use crate::journal::{Journal, JournalError};
@@ -134,6 +135,11 @@ impl Publisher {
         if !std::mem::replace(&mut *cleared, true) {
             strays::clear(&self.run, &also());
         }
+    }
+
+    /// A name beside `target` that nothing has, and that the next publisher looks for where this one is killed.
+    pub fn beside(&self, target: &Path) -> PathBuf {
+        self.run.workplace(target)
     }
 
     /// Has what is being copied given up soon: nothing of it stays at the target.

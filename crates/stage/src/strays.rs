@@ -78,7 +78,9 @@ fn sweep_of(context: &Context, folder: &Found, of: Of) -> Result<(), Fault> {
             Err((_, Errno::NOENT)) => continue,
             entry => entry.or_else(|(path, errno)| Err(errno).tried(target, &path, "look up"))?,
         };
-        if is_leftover(&entry.path) {
+        if entry.path.file_name().is_some_and(|name| context.is_taken(name.as_bytes())) {
+            target.settle_taken(&entry.path).tried(target, &entry.path, "put back")?;
+        } else if is_leftover(&entry.path) {
             match target.remove(&entry.path) {
                 Err(Errno::NOENT) => {}
                 removed => removed.tried(target, &entry.path, "remove left-over")?,

@@ -6,10 +6,10 @@
 //! **Invariant:** only [`Tree::locate`] follows a symbolic link in the last component; every other operation works on
 //! the link itself or refuses. On the PFS no link above is followed, either, but by [`Tree::enter`].
 
+mod path;
 mod xattr;
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ use wire::data::{Attr, FileKind, SetAttr};
 use crate::lost::Lost;
 use crate::outside::Outside;
 
+pub(crate) use self::path::on_one_line;
+pub use self::path::split;
 pub use self::xattr::Xattr;
 pub(crate) use self::xattr::{is_access_list, is_label, keeps_xattr};
 
@@ -192,6 +194,14 @@ pub trait Target: Tree {
     /// path of this one by now: who must know looks at what has the name.
     fn rename(&self, folder: &Found, entry: &Found, to: &Path) -> Result<()>;
 
+    /// Decides about what an earlier run had taken from a name when it was ended, and that lies at `path`.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    fn settle_taken(&self, _path: &Path) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes anything but a folder.
     fn remove(&self, path: &Path) -> Result<()>;
 
@@ -268,27 +278,6 @@ pub trait Batch {
     /// Makes the contents of these files, written since the batch was begun, survive a power loss. An error may be that
     /// of any file, also of another.
     fn sync(&self, files: &[&Found]) -> Result<()>;
-}
-
-/// The folder and the name of a path; the empty folder for a name alone.
-///
-/// # Errors
-/// ISDIR for a path without a last name, as the root.
-pub fn split(path: &Path) -> Result<(&Path, &OsStr)> {
-    let name = path.file_name().ok_or(Errno::ISDIR)?;
-    Ok((path.parent().unwrap_or(Path::new("")), name))
-}
-
-/// A path on one line of text: control characters are written as in Rust strings.
-pub(crate) fn on_one_line(path: &Path) -> String {
-    let mut line = String::new();
-    for character in path.to_string_lossy().chars() {
-        match character {
-            _ if character.is_control() => line.extend(character.escape_default()),
-            _ => line.push(character),
-        }
-    }
-    line
 }
 
 /// What was found, or `None` where the error says that there is nothing; every other one says that nobody knows.

@@ -160,6 +160,10 @@ impl<T: Target + ?Sized> Target for Watched<T> {
         self.watch("rename to", to, || self.tree.rename(folder, entry, to))
     }
 
+    fn settle_taken(&self, path: &Path) -> Result<()> {
+        self.watch("put back", path, || self.tree.settle_taken(path))
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         self.watch("remove", path, || self.tree.remove(path))
     }

@@ -73,36 +73,105 @@ impl Place {
     /// when it has no name any more that anybody else knows: the two change names first. Else they change back, and
     /// nothing is lost of whoever was quick enough to come between a look and this.
     ///
+    /// What is put here is called `aside` before, a name of the caller's that nothing has, and what was here after:
+    /// whoever removes `name`, at whatever moment this was ended, removes nothing of anybody's. What may not go and
+    /// could not be put back stays under `aside`.
+    ///
     /// Where the file system cannot do that in one, `may_go` is asked right before.
     ///
     /// # Errors
     /// Of the file system; EXIST where what is here may not go.
-    pub fn displace_with(
-        &self,
-        name: &OsStr,
-        may_go: impl Fn(BorrowedFd<'_>, &OsStr) -> Result<bool>,
-    ) -> Result<()> {
-        let folder = self.folder.as_fd();
-        let number = |name: &OsStr| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| found.st_ino);
-        let change = || rustix::fs::renameat_with(folder, name, folder, &self.name, RenameFlags::EXCHANGE);
-        let put = number(name)?;
-        match change() {
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                return if may_go(folder, &self.name)? { self.replace_with(name) } else { Err(Errno::EXIST) };
-            }
+    pub fn displace_with(&self, name: &OsStr, aside: &OsStr, may_go: impl MayGo) -> Result<()> {
+        let (folder, put) = (&self.folder, self.number(name)?);
+        match rustix::fs::renameat_with(folder, name, folder, aside, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => return self.replace_if(name, may_go),
+            moved => moved?,
+        }
+        let outcome = self.change_with(aside, put, may_go);
+        if outcome.is_err() && self.number(aside) == Ok(put) {
+            // Who made it removes it.
+            rustix::fs::renameat_with(folder, aside, folder, name, RenameFlags::NOREPLACE)?;
+        }
+        outcome
+    }
+
+    fn replace_if(&self, name: &OsStr, may_go: impl MayGo) -> Result<()> {
+        if may_go(self.folder.as_fd(), &self.name)? { self.replace_with(name) } else { Err(Errno::EXIST) }
+    }
+
+    /// As [`Place::displace_with`] of what has the number `put`, and is called `aside` already.
+    fn change_with(&self, aside: &OsStr, put: u64, may_go: impl MayGo) -> Result<()> {
+        match self.change(aside) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => return self.replace_if(aside, may_go),
             // It has gone meanwhile.
-            Err(Errno::NOENT) => return self.fill_with(name),
+            Err(Errno::NOENT) => return self.fill_with(aside),
             changed => changed?,
         }
-        let may_go = may_go(folder, name);
+        let may_go = may_go(self.folder.as_fd(), aside);
         if may_go == Ok(true) {
-            return unlinkat(folder, name, AtFlags::empty());
+            return unlinkat(&self.folder, aside, AtFlags::empty());
         }
-        change()?;
-        if number(name)? != put {
-            // Somebody has put another in its place since: that one stays, as it would have.
-            change()?;
+        self.change(aside)?;
+        if self.number(aside)? != put {
+            // Somebody has put another in its place since: that one stays here.
+            self.change(aside)?;
         }
         may_go.and(Err(Errno::EXIST))
     }
+
+    /// Removes what is here, if `may_go` says so of it when it has no name any more that anybody else knows: it is
+    /// called `aside` first, a name of the caller's that nothing has. Else it is put back, unless something else is
+    /// here by then: then it stays under `aside`.
+    ///
+    /// # Errors
+    /// Of the file system; EXIST where what is here may not go.
+    pub fn remove_with(&self, aside: &OsStr, may_go: impl MayGo) -> Result<()> {
+        let folder = &self.folder;
+        match rustix::fs::renameat_with(folder, &self.name, folder, aside, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if self.number(aside) == Err(Errno::NOENT) => {
+                rustix::fs::renameat(folder, &self.name, folder, aside)?;
+            }
+            moved => moved?,
+        }
+        let may_go = may_go(folder.as_fd(), aside);
+        if may_go == Ok(true) {
+            return unlinkat(folder, aside, AtFlags::empty());
+        }
+        self.fill_with(aside)?;
+        may_go.and(Err(Errno::EXIST))
+    }
+
+    /// Puts back what was taken from here and lies under `aside`: where nothing is here, or what `may_go`, which goes.
+    ///
+    /// # Errors
+    /// Of the file system; EXIST where something else is here: then all stays as it is.
+    pub fn give_back(&self, aside: &OsStr, may_go: impl MayGo) -> Result<()> {
+        match self.fill_with(aside) {
+            Err(Errno::EXIST) => {}
+            filled => return filled,
+        }
+        if !may_go(self.folder.as_fd(), &self.name)? {
+            return Err(Errno::EXIST);
+        }
+        self.change(aside)?;
+        if may_go(self.folder.as_fd(), aside)? {
+            return unlinkat(&self.folder, aside, AtFlags::empty());
+        }
+        self.change(aside)?;
+        Err(Errno::EXIST)
+    }
+
+    /// Has what is here and what has `name` in the same folder change names.
+    fn change(&self, name: &OsStr) -> Result<()> {
+        rustix::fs::renameat_with(&self.folder, name, &self.folder, &self.name, RenameFlags::EXCHANGE)
+    }
+
+    fn number(&self, name: &OsStr) -> Result<u64> {
+        statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| found.st_ino)
+    }
 }
+
+/// Says whether what has this name in this folder may go.
+pub trait MayGo: Fn(BorrowedFd<'_>, &OsStr) -> Result<bool> {}
+
+impl<F: Fn(BorrowedFd<'_>, &OsStr) -> Result<bool>> MayGo for F {}

@@ -51,6 +51,11 @@ impl Ledger {
         self.placed.get(target)
     }
 
+    /// Names that something was put under.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &PathBuf> {
+        self.placed.keys()
+    }
+
     pub(super) fn put_placed(&mut self, target: PathBuf, inode: Placed, over: Option<Over>) {
         match self.placed.entry(target) {
             Entry::Occupied(mut known) => known.get_mut().note(inode, over),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use stage::tree::Target as _;
 
 use super::*;
+use crate::placed::Under;
 
 type Act = Box<dyn Fn() + Send + Sync>;
 
@@ -33,6 +34,10 @@ impl Names for Noted {
             act();
         }
         self.notes.lock().unwrap().push((inode, over));
+    }
+
+    fn within(&self, _: &Path) -> Vec<PathBuf> {
+        Vec::new()
     }
 }
 

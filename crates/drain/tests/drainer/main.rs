@@ -14,6 +14,7 @@ mod full;
 mod hosts;
 mod logged;
 mod mapped;
+mod moments;
 mod mounts;
 mod named;
 mod node;

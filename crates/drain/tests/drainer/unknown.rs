@@ -18,7 +18,7 @@ fn put(path: &Path, text: &str, in_place: bool) {
 }
 
 /// Has the ledger lose all lines but those that `stays` keeps.
-fn cut(node: &Node, stays: impl Fn(&str) -> bool) {
+pub(crate) fn cut(node: &Node, stays: impl Fn(&str) -> bool) {
     let ledger = node.state().join("ledger");
     let text: Vec<String> =
         read(&ledger).lines().filter(|line| stays(line)).map(|line| format!("{line}\n")).collect();
@@ -26,7 +26,7 @@ fn cut(node: &Node, stays: impl Fn(&str) -> bool) {
 }
 
 /// Asserts that one of these could not be drained, as another is in its place.
-fn is_told(node: &Node, name: &str) {
+pub(crate) fn is_told(node: &Node, name: &str) {
     let failed = node.settle().failed;
     let [trouble] = &failed[..] else { panic!("{failed:?}; {name} is {}", read(&node.to.join(name))) };
     assert!(trouble.message.contains(&format!("/{name} is not what was drained there")), "{trouble:?}");

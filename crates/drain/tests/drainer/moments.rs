@@ -1,0 +1,154 @@
+//! Somebody's file that comes to a name on the PFS right as the drainer replaces or removes what it has seen there: it
+//! is never lost, at whatever moment the drainer is killed or the PFS fails.
+
+use std::fs;
+use std::path::Path;
+
+use super::node::{Node, library};
+use super::read;
+use super::unknown::{cut, is_told};
+
+/// What happens, and when.
+enum Moment {
+    /// `theirs` comes to the name right before a copy and what has it change places; killed right after.
+    KilledAfterChange,
+    /// The same, and the change back fails.
+    ChangeBackFails,
+    /// `theirs` comes right before the name is taken from what was seen there.
+    ComesAtRemoval,
+}
+
+/// The drainer's system calls that change a name go through `act`, where `FOLDER/theirs` may come to `FOLDER/pfs/f`.
+const AT_A_CALL: &str = "
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+static const int MOMENT = WHICH;
+static const long OURS = 0x46424159;
+static int changes;
+static long call(long number, greg_t *r) {
+    return syscall(number, r[REG_RDI], r[REG_RSI], r[REG_RDX], r[REG_R10], r[REG_R8], OURS);
+}
+static void come(void) { rename(\"FOLDER/theirs\", \"FOLDER/pfs/f\"); }
+static long act(long number, greg_t *r) {
+    int is_rename = number == SYS_renameat2, change = is_rename && r[REG_R8] == 2 /* RENAME_EXCHANGE */;
+    int takes = is_rename ? !change : r[REG_RDX] == 0;
+    if (change) changes++;
+    if (change && MOMENT == 1 && changes == 2) { errno = EIO; return -1; }
+    if (change && MOMENT < 2 && changes == 1) come();
+    if (takes && MOMENT == 2 && strcmp((char *)r[REG_RSI], \"f\") == 0) come();
+    long result = call(number, r);
+    if (change && MOMENT == 0) kill(getpid(), SIGKILL);
+    return result;
+}
+static void trapped(int number, siginfo_t *info, void *context) {
+    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+    long result = act(info->si_syscall, r);
+    r[REG_RAX] = result == -1 ? -errno : result;
+}
+__attribute__((constructor)) static void begin(void) {
+    struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigaction(SIGSYS, &action, NULL);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unlinkat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[5])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x46424159, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+";
+
+fn at(root: &tempfile::TempDir, moment: Moment) -> std::path::PathBuf {
+    let folder = root.path().canonicalize().unwrap();
+    fs::write(folder.join("theirs"), "by somebody").unwrap();
+    let text = AT_A_CALL.replace("FOLDER", folder.to_str().unwrap());
+    library(root, &text.replace("WHICH", &(moment as u8).to_string()))
+}
+
+/// Names on the PFS that are the drain's own and not of a copy that is being made.
+fn left(to: &Path) -> Vec<String> {
+    let names = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(".forebay.")).collect()
+}
+
+#[test]
+fn what_a_copy_took_from_its_name_gets_it_back_after_a_kill_whatever_is_forgotten() {
+    for forgotten in 0..3 {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = Node::new(&root, "n1", &[]);
+        fs::write(node.to.join("f"), "of an earlier job").unwrap();
+        fs::write(node.from.join("f"), "new").unwrap();
+        node.preload = Some(at(&root, Moment::KilledAfterChange));
+        node.start();
+        let ended = node.running.take().unwrap().wait().unwrap();
+        assert!(ended.code().is_none(), "it was not killed: {ended}");
+        assert_eq!(read(&node.to.join("f")), "new", "it was killed at another moment");
+        node.preload = None;
+        if forgotten > 0 {
+            cut(&node, |line| line.contains("\"of\""));
+        }
+        if forgotten > 1 {
+            fs::remove_dir_all(node.to.join(".forebay-drain/s")).unwrap();
+        }
+        for _ in 0..2 {
+            node.start();
+            is_told(&node, "f");
+            assert_eq!(read(&node.to.join("f")), "by somebody");
+            assert_eq!(left(&node.to), [""; 0]);
+            node.kill();
+        }
+        fs::rename(node.to.join("f"), node.to.join("theirs")).unwrap();
+        node.start();
+        assert_eq!(node.settle().failed, []);
+        assert_eq!(read(&node.to.join("f")), "new");
+    }
+}
+
+#[test]
+fn what_a_copy_took_from_its_name_gets_it_back_where_the_pfs_refuses_that_at_first() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    fs::write(node.to.join("f"), "of an earlier job").unwrap();
+    fs::write(node.from.join("f"), "new").unwrap();
+    node.preload = Some(at(&root, Moment::ChangeBackFails));
+    node.start();
+    assert!(!node.settle().is_whole());
+    is_told(&node, "f");
+    assert_eq!(read(&node.to.join("f")), "by somebody");
+    assert_eq!(left(&node.to), [""; 0]);
+}
+
+#[test]
+fn what_comes_to_a_name_as_the_old_copy_of_a_renamed_file_goes_from_it_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    fs::write(node.from.join("f"), "contents").unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    node.stop();
+    node.preload = Some(at(&root, Moment::ComesAtRemoval));
+    fs::rename(node.from.join("f"), node.from.join("g")).unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    let there = ["f", "g"].map(|name| read(&node.to.join(name)));
+    assert_eq!(there, ["by somebody", "contents"]);
+    assert_eq!(left(&node.to), [""; 0]);
+    let receipt = read(&node.to.join(".forebay-drain/s/receipt.jsonl"));
+    assert!(receipt.contains("\"kept\":1"), "{receipt}");
+}
