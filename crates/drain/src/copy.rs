@@ -13,7 +13,6 @@ use stage::tree::Found;
 use stage::version;
 use wire::control::Side;
 
-use crate::before::Before;
 use crate::closed::{Writers, stamps_maps, writers};
 use crate::flash::Flash;
 use crate::generation::{Generation, Kind, Seen, TICK};
@@ -38,9 +37,7 @@ pub(crate) struct Copier {
     pub(crate) top: Arc<Top>,
     /// What that is on.
     pub(crate) flash: Arc<Flash>,
-    /// What has the names on the PFS.
-    pub(crate) before: Arc<Before>,
-    /// What was taken from them.
+    /// What was taken from names on the PFS.
     pub(crate) taken: Arc<Taken>,
     /// Where it is drained to.
     pub to: PathBuf,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
+use disk::below::Root;
 use rustix::io::Errno;
 use stage::pace::Pace;
 
@@ -14,9 +15,10 @@ use crate::claims::Claims;
 use crate::closed::stamps_maps;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
-use crate::generation::Seen;
+use crate::generation::{Seen, find};
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
+use crate::placed::{Over, Placed};
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Removed, SameName};
 use crate::state::State;
@@ -176,7 +178,7 @@ impl Drain {
 
     fn attempt(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
         let begin = |target: &Path, generation| {
-            self.copier.before.look(target);
+            self.look_first(target);
             let mut state = self.lock();
             let begun = Landed { target: target.to_owned(), generation, crc32c: None, left_out: vec![] };
             let noted = state.ledger.begin(path, begun);
@@ -204,6 +206,19 @@ impl Drain {
                 }
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Notes what has the name before the first copy for it is begun.
+    fn look_first(&self, target: &Path) {
+        if self.lock().ledger.first(target).is_some() {
+            return;
+        }
+        // What cannot be looked at now cannot be replaced either.
+        let Ok(seen) = find(&Root::at(&self.to), target) else { return };
+        let first = seen.map_or(Over::Nothing, |seen| Over::It(Placed::now(&seen)));
+        if let Err(error) = self.lock().ledger.meet(target, first) {
+            tracing::warn!("write the ledger: {error}");
         }
     }
 

@@ -6,6 +6,7 @@
 //!         | {"begun":{...}}       about to be published under this name
 //!         | {"landed":{...}}      verified, under its name, the folder synced
 //!         | {"placed":{...}}      which inode is about to get a name on the PFS, or has just got it
+//!         | {"first":{...}}       what had a name on the PFS before the first copy for it was begun
 //!         | {"gone":path}         removed from the PFS again
 //!         | {"lost":{...}}        the node's disk could not write back something of a file
 //! ```
@@ -32,7 +33,7 @@ pub(crate) use self::landed::Landed;
 pub(crate) use self::owner::Of;
 use self::record::{LandedRecord, LostRecord, Record, append};
 use crate::generation::Stamp;
-use crate::placed::Under;
+use crate::placed::{Over, Under};
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;
@@ -51,6 +52,8 @@ pub(crate) struct Ledger {
     begun: HashMap<PathBuf, Vec<Landed>>,
     /// What was put under which name on the PFS.
     placed: HashMap<PathBuf, Under>,
+    /// What had a name there before the first copy for it was begun, as long as none has got it.
+    first: HashMap<PathBuf, Over>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
     /// Files that were seen with several names at once: one of their names is no later name of another.
@@ -76,6 +79,7 @@ impl Ledger {
             landed: HashMap::new(),
             begun: HashMap::new(),
             placed: HashMap::new(),
+            first: HashMap::new(),
             paths: HashMap::new(),
             linked: HashSet::new(),
             lost: HashSet::new(),
@@ -105,7 +109,8 @@ impl Ledger {
         (self.file, self.length) =
             (regular::open(&self.path, OFlags::RDWR, Mode::empty())?, length_of(&line));
         (self.landed, self.begun) = (HashMap::new(), HashMap::new());
-        (self.placed, self.paths, self.linked) = (HashMap::new(), HashMap::new(), HashSet::new());
+        (self.placed, self.first) = (HashMap::new(), HashMap::new());
+        (self.paths, self.linked) = (HashMap::new(), HashSet::new());
         self.of = Some(of);
         Ok(())
     }

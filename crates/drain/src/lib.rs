@@ -17,7 +17,6 @@
 
 mod alone;
 mod attend;
-mod before;
 pub mod bound;
 mod burst;
 mod claims;

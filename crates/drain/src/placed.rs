@@ -56,6 +56,9 @@ pub(crate) trait Names: Send + Sync {
     /// Notes which inode is put there, and in place of what.
     fn note(&self, name: &Path, inode: Placed, over: Option<Over>);
 
+    /// What had the name before the first copy for it was begun, where none is known to have got it since.
+    fn first(&self, name: &Path) -> Option<Over>;
+
     /// Those in this folder.
     fn within(&self, folder: &Path) -> Vec<PathBuf>;
 }
@@ -72,6 +75,11 @@ impl Placed {
         Placed { ctime: Some(there.generation.ctime), ..Placed::before(there) }
     }
 
+    /// Whether it was seen under its name.
+    pub(crate) fn is_there(&self) -> bool {
+        self.ctime.is_some()
+    }
+
     /// Why what is there now does not hold what this held, by all that is seen without reading it. Other names, modes
     /// and owners do not matter.
     pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
@@ -84,7 +92,7 @@ impl Placed {
     }
 
     /// Why what is there now is not this.
-    fn differs(&self, there: &Seen) -> Option<&'static str> {
+    pub(crate) fn differs(&self, there: &Seen) -> Option<&'static str> {
         let now = Placed::now(there);
         match () {
             () if now.ino != self.ino => Some("another file is there now"),

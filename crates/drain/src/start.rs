@@ -177,9 +177,9 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, top: Arc<Top>) -> anyhow::R
     let id = format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from));
     let source = Source::of(&from, Arc::new(Lost { state: shared.clone(), flash: flash.clone() }));
     let target = Target::new(&to, Some(Arc::clone(&claims)), shared.clone());
-    let (before, taken) = (target.before(), target.taken());
+    let taken = target.taken();
     let publisher = publisher(&id, state, source, target)?;
-    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, before, taken, to: to.clone() };
+    let copier = Copier { publisher, pfs, top: Arc::clone(&top), flash, taken, to: to.clone() };
     Ok(Drain {
         burst: burst(settings, &from, &to),
         hurries: AtomicBool::new(false),

@@ -57,6 +57,10 @@ impl Names for Mutex<State> {
         }
     }
 
+    fn first(&self, name: &Path) -> Option<Over> {
+        self.lock().expect("no thread panics with the lock").ledger.first(name)
+    }
+
     fn within(&self, folder: &Path) -> Vec<PathBuf> {
         let state = self.lock().expect("no thread panics with the lock");
         state.ledger.names().filter(|name| name.parent() == Some(folder)).cloned().collect()

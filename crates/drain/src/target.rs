@@ -19,7 +19,6 @@ use stage::tree::{
 use wire::control::Side;
 use wire::data::SetAttr;
 
-use crate::before::Before;
 use crate::claims::Claims;
 use crate::generation::{Kind, Seen, if_there, look_in};
 use crate::intents::Intent;
@@ -37,26 +36,19 @@ pub(crate) struct Target {
     names: Arc<dyn Names>,
     /// Who has which name, and what is about to get it.
     claims: Option<Arc<Claims>>,
-    before: Arc<Before>,
     taken: Arc<Taken>,
 }
 
 impl Target {
     /// Names below `root`. Asks `claims` before one is used for the first time, and tells `names` which inode gets it.
     pub(crate) fn new(root: &Path, claims: Option<Arc<Claims>>, names: Arc<dyn Names>) -> Target {
-        let before = Arc::new(Before::of(root));
         let taken = Arc::new(Taken::of(root, Arc::clone(&names)));
-        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims, before, taken }
+        Target { files: Pfs::below(Root::at(root)), root: Root::at(root), names, claims, taken }
     }
 
     /// What was taken from names, and nobody has decided about.
     pub(crate) fn taken(&self) -> Arc<Taken> {
         Arc::clone(&self.taken)
-    }
-
-    /// Where it is noted what has a name before a copy for it is begun.
-    pub(crate) fn before(&self) -> Arc<Before> {
-        Arc::clone(&self.before)
     }
 
     /// What has the name now.
@@ -74,13 +66,14 @@ impl Target {
         }
     }
 
-    /// Whether what is `there` came while `part` was made, or was changed; by one clock, as both are on one file
-    /// system.
+    /// Whether what is `there` came since the first copy for the name was begun, or was changed. Where that was not
+    /// noted, while `part` was made: by one clock, as both are on one file system.
     fn came_meanwhile(&self, part: &Seen, there: Option<&There>, to: &Path) -> bool {
         let Some(There { seen, is_own: false }) = there else { return false };
-        match part.generation.is_told() {
-            true => seen.generation.ctime > part.generation.born,
-            false => self.before.differs(to, seen),
+        match self.names.first(to) {
+            Some(Over::It(first)) => first.differs(seen).is_some(),
+            Some(Over::Nothing) => true,
+            None => part.generation.is_told() && seen.generation.ctime > part.generation.born,
         }
     }
 
@@ -235,7 +228,6 @@ impl tree::Target for Target {
         };
         self.names.note(to, Placed::before(&before), Some(over));
         self.give_name((part, &before), &place, to, (there.as_ref(), over))?;
-        self.before.forget(to);
         // Somebody may have put another there since, or changed it: then the first note stands, which that one does not
         // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);

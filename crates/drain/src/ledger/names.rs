@@ -20,6 +20,22 @@ impl Ledger {
         self.write(&line)
     }
 
+    /// Records what has the name `target` on the PFS before the first copy for it is begun.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub(crate) fn meet(&mut self, target: &Path, first: Over) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        append(&mut line, &Record::First { target: target.into(), over: first });
+        self.first.insert(target.to_owned(), first);
+        self.write(&line)
+    }
+
+    /// What that was, until a copy has the name.
+    pub(crate) fn first(&self, target: &Path) -> Option<Over> {
+        self.first.get(target).copied()
+    }
+
     /// Takes over what the claims say that this does not: see [`crate::intents`].
     pub(crate) fn learn(&mut self, intents: impl Iterator<Item = Intent>) {
         for Intent { name, inode, over } in intents {
@@ -57,6 +73,9 @@ impl Ledger {
     }
 
     pub(super) fn put_placed(&mut self, target: PathBuf, inode: Placed, over: Option<Over>) {
+        if inode.is_there() {
+            self.first.remove(&target);
+        }
         match self.placed.entry(target) {
             Entry::Occupied(mut known) => known.get_mut().note(inode, over),
             Entry::Vacant(place) => {
@@ -74,6 +93,7 @@ impl Ledger {
     pub(super) fn forget(&mut self, path: &Path) {
         for trace in self.traces(path) {
             self.placed.remove(&trace.target);
+            self.first.remove(&trace.target);
         }
         self.take(path);
     }

@@ -31,6 +31,7 @@ impl Ledger {
                     self.put(path, landed);
                 }
                 Ok(Record::Placed { target, inode, over }) => self.put_placed(target.to_path(), inode, over),
+                Ok(Record::First { target, over }) => drop(self.first.insert(target.to_path(), over)),
                 Ok(Record::Gone(path)) => self.forget(&path.to_path()),
                 Ok(Record::Lost(record)) => drop(self.lost.insert(record.file().ok_or_else(not_a_record)?)),
                 // It may say what the node's disk has lost.

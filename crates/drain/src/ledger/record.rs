@@ -38,6 +38,10 @@ pub(super) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         over: Option<Over>,
     },
+    First {
+        target: PathText,
+        over: Over,
+    },
     Gone(PathText),
     Lost(LostRecord),
 }

@@ -18,6 +18,10 @@ impl Names for Nothing {
 
     fn note(&self, _: &Path, _: Placed, _: Option<Over>) {}
 
+    fn first(&self, _: &Path) -> Option<Over> {
+        None
+    }
+
     fn within(&self, _: &Path) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -36,6 +36,10 @@ impl Names for Noted {
         self.notes.lock().unwrap().push((inode, over));
     }
 
+    fn first(&self, _: &Path) -> Option<Over> {
+        None
+    }
+
     fn within(&self, _: &Path) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::node::{Node, library};
 use super::read;
+use super::revisited::drained_and_failing;
 use super::unknown::{cut, is_told};
 
 /// What happens, and when.
@@ -151,4 +152,33 @@ fn what_comes_to_a_name_as_the_old_copy_of_a_renamed_file_goes_from_it_stays() {
     assert_eq!(left(&node.to), [""; 0]);
     let receipt = read(&node.to.join(".forebay-drain/s/receipt.jsonl"));
     assert!(receipt.contains("\"kept\":1"), "{receipt}");
+}
+
+#[test]
+fn what_comes_to_a_name_during_a_first_copy_that_fails_stays_when_that_is_made_again() {
+    for is_another_drainer in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = drained_and_failing(&root, "parts-fail");
+        let names = ["new", "earlier", "same"];
+        names[1..].iter().for_each(|name| fs::write(node.to.join(name), "of an earlier job").unwrap());
+        names.iter().for_each(|name| fs::write(node.from.join(name), "of the node").unwrap());
+        assert_eq!(node.settle().failed.len(), 3);
+        for name in &names[..2] {
+            fs::write(node.to.join(name), "by somebody").unwrap();
+        }
+        if is_another_drainer {
+            node.kill();
+        }
+        fs::remove_file(root.path().join("parts-fail")).unwrap();
+        if is_another_drainer {
+            node.start();
+        }
+        let failed = node.settle().failed;
+        let there = names.map(|name| read(&node.to.join(name)));
+        assert_eq!(there, ["by somebody", "by somebody", "of the node"], "{is_another_drainer}");
+        assert_eq!(failed.len(), 2, "{failed:?}");
+        names[..2].iter().for_each(|name| fs::rename(node.to.join(name), node.to.join("theirs")).unwrap());
+        assert_eq!(node.settle().failed, []);
+        assert!(names.iter().all(|name| read(&node.to.join(name)) == "of the node"));
+    }
 }

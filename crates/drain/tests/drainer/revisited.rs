@@ -123,7 +123,7 @@ int fsync(int fd) {
 ";
 
 /// A node whose files have all landed, and whose next attempts fail while `mark` is there.
-fn drained_and_failing(root: &tempfile::TempDir, mark: &str) -> Node {
+pub(crate) fn drained_and_failing(root: &tempfile::TempDir, mark: &str) -> Node {
     let mut node = drained(root);
     node.kill();
     let folder = root.path().canonicalize().unwrap();
