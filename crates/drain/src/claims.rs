@@ -153,6 +153,13 @@ impl Claims {
         Ok(())
     }
 
+    /// Says what has got its name, as it was left: for who has lost the ledger.
+    pub(crate) fn say(&self, intent: &Intent) {
+        if let Err(errno) = self.write(&intent.line(self.of)) {
+            tracing::warn!("write {}: {errno}", self.own.display());
+        }
+    }
+
     /// Takes a claim back.
     ///
     /// # Errors

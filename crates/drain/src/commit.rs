@@ -78,7 +78,7 @@ impl Links {
             return Ok(Some(marker.transpose()?.flatten() == Some(true)));
         };
         let notes = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-        Ok(Some(notes.into_iter().any(|note: Placed| note.holds_another(&seen).is_none())))
+        Ok(Some(notes.into_iter().any(|note: Placed| note.differs(&seen).is_none())))
     }
 }
 

@@ -80,9 +80,8 @@ impl Placed {
         self.ctime.is_some()
     }
 
-    /// Why what is there now does not hold what this held, by all that is seen without reading it. Other names, modes
-    /// and owners do not matter.
-    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
+    /// Why what is there now is not this, but for who has touched it: what it holds must tell then.
+    fn is_another(&self, there: &Seen) -> Option<&'static str> {
         Placed { ctime: None, ..*self }.differs(there)
     }
 
@@ -91,7 +90,8 @@ impl Placed {
         self.ctime.is_some() && self.differs(there).is_none()
     }
 
-    /// Why what is there now is not this.
+    /// Why what is there now is not this, as it was left: also where its contents, its mode or its names were changed,
+    /// and its other times set back.
     pub(crate) fn differs(&self, there: &Seen) -> Option<&'static str> {
         let now = Placed::now(there);
         match () {
@@ -132,18 +132,21 @@ impl Under {
     /// Whether what is there now came after what was noted, and is nothing of it: by what had the name when the last
     /// was about to get it, whether that got it or not.
     pub(crate) fn is_succeeded(&self, there: &Seen) -> bool {
-        let is_over = |over| matches!(over, Over::It(over) if Placed::holds_another(&over, there).is_none());
-        self.holds_another(there).is_some() && self.over.is_some_and(|over| !is_over(over))
+        let is_over = |over| matches!(over, Over::It(over) if Placed::differs(&over, there).is_none());
+        self.differs(there).is_some() && self.over.is_some_and(|over| !is_over(over))
     }
 
     /// Whether what is there now was about to get the name last, and is not known to have got it.
     pub(crate) fn is_begun(&self, there: &Seen) -> bool {
-        self.last.ctime.is_none() && self.last.holds_another(there).is_none()
+        self.last.ctime.is_none() && self.last.differs(there).is_none()
     }
 
-    /// Whether this was noted of it.
+    /// Whether this was noted of it, or more.
     pub(crate) fn knows(&self, placed: &Placed) -> bool {
-        let is_it = |known: &Placed| Placed { ctime: None, ..*known } == Placed { ctime: None, ..*placed };
+        let is_it = |known: &Placed| {
+            let is_seen = known.is_there() || !placed.is_there();
+            is_seen && Placed { ctime: None, ..*known } == Placed { ctime: None, ..*placed }
+        };
         self.all().any(is_it)
     }
 
@@ -163,12 +166,12 @@ impl Under {
         self.all().any(|placed| placed.ino == there.generation.ino)
     }
 
-    /// Why what is there now holds what none of it held, as [`Placed::holds_another`].
-    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
-        self.why(|placed| placed.holds_another(there))
+    /// Why what is there now is none of it, as [`Placed::is_another`].
+    pub(crate) fn is_another(&self, there: &Seen) -> Option<&'static str> {
+        self.why(|placed| placed.is_another(there))
     }
 
-    /// Why what is there now is none of it.
+    /// Why what is there now is none of it, as it was left.
     pub(crate) fn differs(&self, there: &Seen) -> Option<&'static str> {
         self.why(|placed| placed.differs(there))
     }
@@ -233,7 +236,7 @@ mod tests {
         let mut known = Under::new(now, None);
         (0..2 * BEFORE_MAX as u64).for_each(|n| known.note(Placed { size: n + 5, ..later }, None));
         assert!(known.has(&seen) && known.had_name());
-        assert_eq!((known.holds_another(&seen), known.before.len()), (None, BEFORE_MAX));
+        assert_eq!((known.differs(&seen), known.before.len()), (None, BEFORE_MAX));
     }
 
     #[test]

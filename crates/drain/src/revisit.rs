@@ -10,10 +10,11 @@ use disk::below::{Folders, Root};
 use rustix::io::Errno;
 
 use crate::drain::Drain;
-use crate::generation::{find, if_there, look_in};
+use crate::generation::{Seen, find, if_there, look_in};
+use crate::intents::Intent;
 use crate::ledger::Landed;
 use crate::mounted;
-use crate::placed::{Placed, sum_of};
+use crate::placed::{Over, Placed, sum_of};
 use crate::status::Trouble;
 use crate::table::Attempt;
 
@@ -139,10 +140,18 @@ impl Drain {
         // What was there before the first copy is replaced, and what another node has put there is known to be that.
         let is_elsewhere = || self.claims.is_elsewhere(target) == Ok(true);
         let is_after = placed.had_name() || placed.is_succeeded(&there) && !is_elsewhere();
-        match placed.holds_another(&there).filter(|_| is_after) {
-            Some(why) if !self.is_gone(path) => Err(replaced(path, target, why)),
-            _ => Ok(()),
+        let Some(why) = placed.differs(&there).filter(|_| is_after && !self.is_gone(path)) else {
+            return Ok(());
+        };
+        // Who has only touched it need not move it away.
+        let sum = |root: &Root, path: &Path| sum_of(root, path).ok();
+        let is_same =
+            || sum(&Root::at(&self.to), target).is_some_and(|it| sum(self.top.root(), path) == Some(it));
+        if placed.is_another(&there).is_none() && is_same() {
+            self.accept(target, &there);
+            return Ok(());
         }
+        Err(replaced(path, target, why))
     }
 
     fn there_now(&self, path: &Path, landed: &Landed) -> rustix::io::Result<There> {
@@ -160,7 +169,8 @@ impl Drain {
             return Ok(There::It);
         }
         let is_same_inode = placed.as_ref().is_none_or(|placed| placed.has_inode(&seen));
-        if let Some(why) = placed.and_then(|placed| placed.holds_another(&seen)) {
+        let is_noted = placed.is_some();
+        if let Some(why) = placed.and_then(|placed| placed.is_another(&seen)) {
             return Ok(if is_same_inode { There::Another(why) } else { There::Foreign(why) });
         }
         if !is_begun && seen.generation.size != landed.generation.size {
@@ -168,16 +178,23 @@ impl Drain {
         }
         // It was touched, or nothing is noted of it: what it holds must tell, unless it may be a version that was begun
         // since.
-        let Some(expected) = landed.crc32c.filter(|_| !is_begun) else { return Ok(There::It) };
+        let Some(expected) = landed.crc32c.filter(|_| is_noted || !is_begun) else { return Ok(There::It) };
         let found = sum_of(&Root::at(&self.to), &landed.target);
         let found = found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         if found != expected {
             return Ok(There::Another("it was changed there"));
         }
-        if let Err(error) = self.lock().ledger.place(&landed.target, Placed::now(&seen), None) {
+        self.accept(&landed.target, &seen);
+        Ok(There::It)
+    }
+
+    /// What has the name holds what was put there, though somebody has touched it.
+    fn accept(&self, target: &Path, seen: &Seen) {
+        let inode = Placed::now(seen);
+        if let Err(error) = self.lock().ledger.place(target, inode, None) {
             tracing::warn!("write the ledger: {error}");
         }
-        Ok(There::It)
+        self.claims.say(&Intent { name: target.to_owned(), inode, over: Over::Nothing });
     }
 
     /// Nothing of the file is on the PFS any more.

@@ -58,7 +58,7 @@ impl Target {
     fn there(&self, place: &Place, to: &Path) -> Result<Option<There>> {
         let Some(seen) = if_there(look_in(place.folder.as_fd(), &place.name))? else { return Ok(None) };
         let Some(under) = self.names.under(to) else { return Ok(Some(There { seen, is_own: false })) };
-        let differs = under.holds_another(&seen).is_some();
+        let differs = under.differs(&seen).is_some();
         let is_elsewhere = || self.claims.as_ref().map_or(Ok(false), |claims| claims.is_elsewhere(to));
         match differs && (under.had_name() || under.is_succeeded(&seen) && !is_elsewhere()?) {
             true => Err(REPLACED),
@@ -232,7 +232,11 @@ impl tree::Target for Target {
         // match.
         let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);
         if let Some(there) = look_in(place.folder.as_fd(), &place.name).ok().filter(is_it) {
-            self.names.note(to, Placed::now(&there), None);
+            let now = Placed::now(&there);
+            self.names.note(to, now, None);
+            self.claims
+                .iter()
+                .for_each(|claims| claims.say(&Intent { name: to.to_owned(), inode: now, over }));
         }
         Ok(())
     }

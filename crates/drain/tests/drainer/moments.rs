@@ -2,7 +2,9 @@
 //! is never lost, at whatever moment the drainer is killed or the PFS fails.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::node::{Node, library};
 use super::read;
@@ -180,5 +182,71 @@ fn what_comes_to_a_name_during_a_first_copy_that_fails_stays_when_that_is_made_a
         names[..2].iter().for_each(|name| fs::rename(node.to.join(name), node.to.join("theirs")).unwrap());
         assert_eq!(node.settle().failed, []);
         assert!(names.iter().all(|name| read(&node.to.join(name)) == "of the node"));
+    }
+}
+
+/// Changes a file in place, so that its size and its time of change are what they were.
+fn change_unseen(path: &Path) {
+    let (file, len) =
+        (fs::File::options().write(true).open(path).unwrap(), fs::metadata(path).unwrap().len());
+    let time = file.metadata().unwrap().modified().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![b'X'; len as usize], 0).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+#[test]
+fn a_copy_that_was_changed_in_place_with_its_time_put_back_is_replaced_by_no_newer_version() {
+    // While that is copied; where the ledger is gone; where the file had gone from the node.
+    for moment in ["copied", "forgotten", "kept"] {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = drained_and_failing(&root, "parts-fail");
+        let (here, there) = (node.from.join("f1"), node.to.join("f1"));
+        match moment {
+            "copied" => {
+                fs::write(&here, "new").unwrap();
+                assert_eq!(node.settle().failed.len(), 1);
+            }
+            "forgotten" => {
+                node.kill();
+                cut(&node, |line| line.contains("\"of\""));
+            }
+            _ => {
+                change_unseen(&there);
+                fs::rename(&here, node.from.join("other")).unwrap();
+                fs::remove_file(root.path().join("parts-fail")).unwrap();
+                assert_eq!(node.settle().failed, []);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        change_unseen(&there);
+        let _ = fs::remove_file(root.path().join("parts-fail"));
+        fs::write(&here, "new").unwrap();
+        if moment == "forgotten" {
+            node.start();
+        }
+        is_told(&node, "f1");
+        assert_eq!(read(&there), "XX", "{moment}");
+    }
+}
+
+#[test]
+fn a_copy_of_which_only_the_mode_was_changed_is_replaced_also_where_the_ledger_is_gone() {
+    for is_forgotten in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = drained_and_failing(&root, "nothing-fails");
+        if is_forgotten {
+            node.kill();
+            cut(&node, |line| line.contains("\"of\""));
+        }
+        fs::set_permissions(node.to.join("f1"), fs::Permissions::from_mode(0o640)).unwrap();
+        if is_forgotten {
+            node.start();
+        } else {
+            fs::write(node.from.join("f1"), "new").unwrap();
+        }
+        assert_eq!(node.settle().failed, []);
+        fs::write(node.from.join("f1"), "newer").unwrap();
+        assert_eq!(node.settle().failed, []);
+        assert_eq!(read(&node.to.join("f1")), "newer");
     }
 }
