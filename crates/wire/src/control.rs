@@ -45,6 +45,7 @@ mod lost;
 mod nodes;
 mod objects;
 mod on_demand;
+pub mod one_machine;
 mod status;
 
 pub use crate::error::{ApiError, Blame};

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::Token;
-use model::directive::Directive;
+use model::directive::{self, Directive};
+use model::phase::Redundancy;
 use serde::Serialize;
-use wire::control::{ErrorCode, JobProcess, JobSummary, Script};
+use wire::control::{ErrorCode, JobProcess, JobSummary, Script, one_machine};
 
 use super::cluster::Control;
 use crate::arguments::{Check, Run};
@@ -78,6 +79,10 @@ pub async fn run(
         .iter()
         .any(|located| !matches!(located.directive, Directive::StageIn(_) | Directive::StageOut(_)));
     let is_readable = mistakes.iter().all(|mistake| mistake.exit != ExitCode::Script);
+    if !cluster {
+        mistakes.extend(of_one_machine(directives, place));
+        notes.extend(needs_nodes(directives));
+    }
     let asked = if asks_for_some && is_readable { ask(&script, cluster, output, dir).await } else { None };
     match &asked {
         Some(Ok(summary)) => notes.extend(summary.notes.iter().cloned()),
@@ -93,6 +98,27 @@ pub async fn run(
 /// # Errors
 /// A source is not there, or nothing can be made where something is to be staged out to: all of them.
 pub fn refuse_wrong_places(submission: &Submission) -> Result<(), Failure> {
+/// What this user's own control refuses, whether it runs now or not.
+fn of_one_machine(
+    directives: &directive::Script,
+    place: impl Fn(u32) -> String,
+) -> impl Iterator<Item = Mistake> {
+    let refusals = one_machine::refusals(directives).into_iter();
+    refusals.map(move |(line, error)| Mistake {
+        exit: ExitCode::of_refusal(&error),
+        text: format!("{}: {error}", place(line)),
+    })
+}
+
+/// What a script that is right also needs of the command that runs it.
+fn needs_nodes(directives: &directive::Script) -> Option<String> {
+    let is_mirror = |directive: &Directive| matches!(directive, Directive::JobDw(job) if job.behaviour.redundancy == Redundancy::Mirror);
+    let needs = directives.directives.iter().any(|located| is_mirror(&located.directive));
+    needs.then(|| {
+        "redundancy=mirror keeps each byte on two nodes: give `forebay run` --nodes 2, or more".into()
+    })
+}
+
     let option = |line| submission.added.option(&submission.script.text, line).unwrap_or_default();
     let mistakes = files::mistakes(&submission.directives, |line| format!("forebay: {}", option(line)));
     let exit = match exit_code(&mistakes) {

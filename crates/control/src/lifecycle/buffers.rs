@@ -4,7 +4,7 @@ use daemon::error::user;
 use model::Token;
 use model::buffer::BufferRef;
 use model::phase::Phase;
-use wire::control::{ApiError, ErrorCode, Owner};
+use wire::control::{ApiError, ErrorCode, Owner, one_machine};
 
 use super::squash;
 use super::target::Described;
@@ -130,10 +130,5 @@ fn check_open(buffer: &Session, uid: u32) -> Result<(), ApiError> {
 
 /// The error of a persistent buffer that is not there.
 pub(crate) fn gone(name: &Token) -> ApiError {
-    let message = format!("there is no persistent buffer {name}");
-    user(
-        ErrorCode::NoSuchBuffer,
-        message,
-        "create it first: #BB create_persistent, in another job of a cluster; one machine has no persistent buffers",
-    )
+    one_machine::no_persistent(name)
 }

@@ -1,8 +1,7 @@
 //! Which buffers can be kept on two nodes.
 
-use daemon::error::user;
 use model::phase::{AccessMode, Redundancy};
-use wire::control::{ApiError, ErrorCode};
+use wire::control::{ApiError, one_machine};
 
 use crate::app::App;
 use crate::pool::{self, Ground};
@@ -36,11 +35,8 @@ pub(crate) fn check<S: Site>(app: &App<S>, own: &Own) -> Result<(), ApiError> {
     if own.behaviour.redundancy == Redundancy::None {
         return Ok(());
     }
-    let advice = "leave redundancy= out, or ask for access_mode=striped in a pool of storage nodes";
     if own.access_modes.contains(&AccessMode::Private) {
-        let message =
-            "redundancy=mirror is not possible with access_mode=private: such a buffer ends with its node";
-        return Err(user(ErrorCode::MirrorPrivate, message, advice));
+        return Err(one_machine::no_private_mirror());
     }
     pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?.check_mirror()
 }

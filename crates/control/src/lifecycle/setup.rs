@@ -6,7 +6,7 @@ use daemon::error::user;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
 use model::{InstanceId, Token, buffer::BufferRef};
-use wire::control::{ApiError, Blame, ErrorCode, Owner, Setup, VolumeKind};
+use wire::control::{ApiError, Blame, ErrorCode, Owner, Setup, VolumeKind, one_machine};
 
 use super::target::Described;
 use super::{Done, absent, buffers, encrypted, proven, redundancy, reuse};
@@ -93,8 +93,7 @@ pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan, owner: &Own
         None => pool::kind_of_persistent(&app.site),
     };
     if plan.has_bb && app.site.cluster().is_none() {
-        let message = "#BB lines are carried out by a workload manager, and there is none here";
-        return Err(user(ErrorCode::NoManager, message, "remove them, or submit the script with sbatch"));
+        return Err(one_machine::no_manager());
     }
     kind.check_script(plan)
 }

@@ -5,13 +5,11 @@ use daemon::error::user;
 use model::NodeName;
 use model::phase::{AccessMode, Redundancy};
 use model::size::{self, display};
-use wire::control::{ApiError, ErrorCode, VolumeKind};
+pub(crate) use wire::control::one_machine::POOL as LOCAL_POOL;
+use wire::control::{ApiError, ErrorCode, VolumeKind, one_machine};
 
 use crate::site::{DiskSpace, NodeView, PoolKind, PoolSetting, Site};
 use crate::state::instances::Instance;
-
-/// The pool of one machine.
-pub(crate) const LOCAL_POOL: &str = "local";
 
 /// Bytes in a grain of it.
 pub(crate) const LOCAL_GRANULARITY_BYTES: u64 = 1 << 20;
@@ -170,12 +168,7 @@ impl Ground {
         };
         found.ok_or_else(|| {
             let names: Vec<&str> = self.pools.iter().map(|pool| pool.name.as_str()).collect();
-            let message = format!("there is no pool {} here", name.unwrap_or_default());
-            user(
-                ErrorCode::UnknownPool,
-                message,
-                format!("write pool={} or leave it out", names.join(" or pool=")),
-            )
+            one_machine::unknown_pool(name.unwrap_or_default(), &names)
         })
     }
 }
