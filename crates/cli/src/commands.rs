@@ -23,7 +23,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::Token;
-use wire::control::SessionStatus;
+use serde::Serialize;
+use wire::control::{ApiError, SessionStatus};
 
 use crate::arguments::{self, Command, Mount};
 use crate::exit_code::ExitCode;
@@ -110,6 +111,13 @@ impl Context {
     }
 }
 
+/// What `--json` prints of a command without a summary that came to no result.
+#[derive(Serialize)]
+struct Refused {
+    schema: u32,
+    error: ApiError,
+}
+
 /// Runs a command to the process's exit status, and says why where it failed.
 pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let (json, summarised) = for_programs(&command);
@@ -138,6 +146,8 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         output.note(&failure.shown());
         if json && summarised {
             output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));
+        } else if json && !output.has_result() {
+            output.object(&Refused { schema: 1, error: failure.as_api_error() });
         }
         failure.exit_code().number()
     })

@@ -29,12 +29,20 @@ pub struct Output {
     bars: MultiProgress,
     /// Whoever read standard output has gone.
     unread: Arc<AtomicBool>,
+    /// Programs were given a result.
+    has_result: Arc<AtomicBool>,
 }
 
 impl Output {
     /// For people, or with `json` for programs. `folder` is `--dir` where it was given.
     pub fn new(json: bool, folder: Option<PathBuf>) -> Output {
-        Output { json, folder, bars: MultiProgress::new(), unread: Arc::default() }
+        Output {
+            json,
+            folder,
+            bars: MultiProgress::new(),
+            unread: Arc::default(),
+            has_result: Arc::default(),
+        }
     }
 
     /// A command to advise: `forebay rm 3`, with the `--dir` that this one was given.
@@ -96,7 +104,13 @@ impl Output {
     pub fn object(&self, value: &impl serde::Serialize) {
         let line = serde_json::to_string(value).expect("our own types have only string keys");
         let line = wire::without_numbers(&line);
+        self.has_result.store(true, Ordering::Relaxed);
         self.bars.suspend(|| self.heard(writeln!(io::stdout(), "{line}")));
+    }
+
+    /// Whether programs were given a result: what fails after it is said on standard error alone.
+    pub fn has_result(&self) -> bool {
+        self.has_result.load(Ordering::Relaxed)
     }
 
     /// A reader that is gone (`forebay status | head`) is no error of ours.

@@ -4,7 +4,7 @@
 mod files;
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::Token;
@@ -47,7 +47,7 @@ impl From<Failure> for Mistake {
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
-    script: &'a std::path::Path,
+    script: &'a Path,
     mistakes: Vec<&'a str>,
     notes: Vec<String>,
     asked: bool,
@@ -64,7 +64,13 @@ pub async fn run(
     dir: Option<PathBuf>,
 ) -> Result<u8, Failure> {
     let folder = script::current_folder()?;
-    let Examined { submission, failures } = script::examine(&arguments.script, &folder, &Run::default())?;
+    let examined = script::examine(&arguments.script, &folder, &Run::default());
+    let Examined { submission, failures } = match examined {
+        Err(failure) if output.json() => {
+            return Ok(tell_unread(&folder.join(&arguments.script), failure, output));
+        }
+        examined => examined?,
+    };
     let (script, directives) = (submission.whole(), &submission.directives);
     let is_ours = |failure: &Failure| !(cluster && failure.is_for_sbatch());
     let mut mistakes: Vec<Mistake> = failures.into_iter().filter(is_ours).map(Mistake::from).collect();
@@ -153,6 +159,20 @@ async fn ask(
         asked => asked.ok().map(Ok),
     }
 }
+/// Of a script that cannot be read: the only mistake that is known.
+fn tell_unread(script: &Path, failure: Failure, output: &Output) -> u8 {
+    output.note(&failure.shown());
+    let mistake = Mistake::from(failure);
+    output.object(&Report {
+        schema: 1,
+        script,
+        mistakes: vec![&mistake.text],
+        notes: Vec::new(),
+        asked: false,
+    });
+    mistake.exit.number()
+}
+
 
 fn tell(script: &Script, mistakes: &[Mistake], notes: Vec<String>, asked: bool, output: &Output) -> u8 {
     let path = &script.path;
