@@ -3,7 +3,7 @@
 mod environment;
 pub mod streams;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -34,12 +34,19 @@ pub fn start(record: &RunRecord, paths: &Paths, records: &Records) -> Result<Chi
         command.envs(environment::of_buffer(record, paths, records.folder()));
     }
     streams::give(&mut command, record, &sbatch.streams)?;
-    command.spawn().map_err(|e| {
-        Failure::script(
-            format!("start {} for {}: {e}", words[0].display(), script.path.display()),
-            "correct the script's first line or its working folder",
-        )
-    })
+    command.spawn().map_err(|error| unstarted(record, &words[0], &error))
+}
+
+fn unstarted(record: &RunRecord, program: &OsStr, error: &std::io::Error) -> Failure {
+    let program = program.display();
+    if record.is_command {
+        let message = format!("start {program}: {error}");
+        return Failure::no_input(message, "check that it is a program for this machine");
+    }
+    Failure::script(
+        format!("start {program} for {}: {error}", record.script.path.display()),
+        "correct the script's first line or its working folder",
+    )
 }
 
 /// What is started: a command as it was typed, or the script's interpreter, the script and its arguments.

@@ -131,7 +131,7 @@ pub fn examine(path: &Path, folder: &Path, options: &Run) -> Result<Examined, Fa
     let text = text(&path, bytes)?;
     let sbatch = sbatch::parse(&text);
     let mut failures: Vec<Failure> = [
-        Interpreter::of(&path, &text).err(),
+        Interpreter::found(&path, &text).err(),
         options::refuse_wrong(&path, &sbatch).err(),
         options::refuse_requests(&path, &sbatch).err(),
     ]

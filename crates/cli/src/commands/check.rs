@@ -74,21 +74,20 @@ pub async fn run(
     let (script, directives) = (submission.whole(), &submission.directives);
     let is_ours = |failure: &Failure| !(cluster && failure.is_for_sbatch());
     let mut mistakes: Vec<Mistake> = failures.into_iter().filter(is_ours).map(Mistake::from).collect();
-    mistakes.extend(files::interpreter(&script));
     let place = |line| format!("{}: line {line}", script.path.display());
     mistakes.extend(files::mistakes(directives, place));
     let record = RunRecord::new(Token::unchecked("0"), script.clone(), folder);
     mistakes.extend(streams::places(&record).err().map(Mistake::from));
     let mut notes = Vec::new();
+    if !cluster {
+        mistakes.extend(of_one_machine(directives, place));
+        notes.extend(needs_nodes(directives));
+    }
     let asks_for_some = directives
         .directives
         .iter()
         .any(|located| !matches!(located.directive, Directive::StageIn(_) | Directive::StageOut(_)));
     let is_readable = mistakes.iter().all(|mistake| mistake.exit != ExitCode::Script);
-    if !cluster {
-        mistakes.extend(of_one_machine(directives, place));
-        notes.extend(needs_nodes(directives));
-    }
     let asked = if asks_for_some && is_readable { ask(&script, cluster, output, dir).await } else { None };
     match &asked {
         Some(Ok(summary)) => notes.extend(summary.notes.iter().cloned()),
@@ -99,11 +98,6 @@ pub async fn run(
     Ok(tell(&script, &mistakes, notes, asked.is_some(), output))
 }
 
-/// Refuses a command whose stages could not do what its options ask for, as far as that is seen here.
-///
-/// # Errors
-/// A source is not there, or nothing can be made where something is to be staged out to: all of them.
-pub fn refuse_wrong_places(submission: &Submission) -> Result<(), Failure> {
 /// What this user's own control refuses, whether it runs now or not.
 fn of_one_machine(
     directives: &directive::Script,
@@ -125,6 +119,11 @@ fn needs_nodes(directives: &directive::Script) -> Option<String> {
     })
 }
 
+/// Refuses a command whose stages could not do what its options ask for, as far as that is seen here.
+///
+/// # Errors
+/// A source is not there, or nothing can be made where something is to be staged out to: all of them.
+pub fn refuse_wrong_places(submission: &Submission) -> Result<(), Failure> {
     let option = |line| submission.added.option(&submission.script.text, line).unwrap_or_default();
     let mistakes = files::mistakes(&submission.directives, |line| format!("forebay: {}", option(line)));
     let exit = match exit_code(&mistakes) {
@@ -159,6 +158,7 @@ async fn ask(
         asked => asked.ok().map(Ok),
     }
 }
+
 /// Of a script that cannot be read: the only mistake that is known.
 fn tell_unread(script: &Path, failure: Failure, output: &Output) -> u8 {
     output.note(&failure.shown());
@@ -172,7 +172,6 @@ fn tell_unread(script: &Path, failure: Failure, output: &Output) -> u8 {
     });
     mistake.exit.number()
 }
-
 
 fn tell(script: &Script, mistakes: &[Mistake], notes: Vec<String>, asked: bool, output: &Output) -> u8 {
     let path = &script.path;

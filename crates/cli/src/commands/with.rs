@@ -11,6 +11,7 @@ use super::run::start;
 use crate::arguments::{Run, With};
 use crate::env;
 use crate::failure::Failure;
+use crate::interpreter::unstartable;
 use crate::output::Output;
 use crate::script::{self, Submission};
 
@@ -42,7 +43,22 @@ pub async fn run(arguments: With, output: &Output, dir: Option<PathBuf>) -> Resu
 }
 
 /// Where the command is.
+///
+/// # Errors
+/// It is not there, or is nothing that the kernel starts.
 fn program(name: &str) -> Result<PathBuf, Failure> {
+    let found = located(name)?;
+    // Ours is made when it starts.
+    let why = if found.as_os_str() == OURS { None } else { unstartable(&found) };
+    why.map_or(Ok(found), |why| {
+        Err(Failure::no_input(
+            format!("{name} is not a program that can be started: {why}"),
+            "name the interpreter before it, as in -- bash FILE, or begin the file with `#!` and the interpreter",
+        ))
+    })
+}
+
+fn located(name: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if name.contains('/') {
         return env::is_program(path).then(|| path.to_owned()).ok_or_else(|| {

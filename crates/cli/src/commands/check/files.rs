@@ -8,12 +8,9 @@ use std::path::Path;
 use model::directive::{self, Directive, ListEntry, Located, Stage, parse_list_line};
 use model::phase::{Direction, StageKind};
 use rustix::fs::{Access, access};
-use wire::control::Script;
 
 use super::Mistake;
-use crate::env;
 use crate::exit_code::ExitCode;
-use crate::interpreter::Interpreter;
 
 /// Whoever sees that many of one list needs no more of them.
 const OF_A_LIST_MAX: usize = 100;
@@ -34,14 +31,6 @@ pub(super) fn mistakes(directives: &directive::Script, place: impl Fn(u32) -> St
             .map(move |mistake| Mistake { text: format!("{place}: {}", mistake.text), ..mistake })
     };
     directives.directives.iter().flat_map(of).collect()
-}
-
-/// A first line that names no program of this machine.
-pub(super) fn interpreter(script: &Script) -> Option<Mistake> {
-    let interpreter = Interpreter::of(&script.path, &script.text).ok()?;
-    let is_there = env::is_program(Path::new(&interpreter.program));
-    let (path, program) = (script.path.display(), &interpreter.program);
-    (!is_there).then(|| wrong(format!("{path}: line 1: {program} cannot be started; correct its path")))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Mistake {
