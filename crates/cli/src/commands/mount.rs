@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use api::mounted::Mounted;
 use model::Token;
 use model::phase::Phase;
 use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
@@ -42,7 +43,7 @@ pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Re
 }
 
 /// Why there is no persistent buffer to mount.
-fn no_cluster() -> Failure {
+pub fn no_cluster() -> Failure {
     Failure::usage(
         "persistent buffers are a cluster's, and this command is for buffers of your own",
         "call it on a node of a cluster, without --dir and FOREBAY_DIR",
@@ -161,6 +162,18 @@ impl Place {
             return Err(Failure::usage(message, "name an empty folder, or one to be made"));
         }
         let empty = std::fs::read_dir(path).map_err(|e| Failure::local("read", path, &e))?.next().is_none();
+        // One that is empty would be covered.
+        let mounted = Mounted::of_path(path).ok().flatten().filter(|(_, below)| below.is_empty());
+        if let Some((mounted, _)) = mounted {
+            let place = mounted.mountpoint.display();
+            return Err(Failure::usage(
+                format!("a buffer is mounted at {place} already"),
+                format!(
+                    "name another folder, or unmount that one with `forebay umount {}`",
+                    render::word(&mounted.mountpoint)
+                ),
+            ));
+        }
         let place = Place { path: path.canonicalize().map_err(|e| Failure::local("find", path, &e))?, made };
         if empty {
             return Ok(place);

@@ -6,10 +6,12 @@ use api::control::session_path;
 use api::mounted::{Mounted, absolute};
 use model::Ino;
 use model::Token;
+use model::buffer::BufferRef;
 use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_line};
 use model::phase::{AccessMode, Direction, StageKind};
-use wire::control::{Place, SessionStatus, StagePair, StageScope};
+use wire::control::{ErrorCode, Place, SessionStatus, StagePair, StageScope};
 
+use super::super::mount::no_cluster;
 use super::client::Client;
 use crate::arguments::{self, Ask, Common, Kind, Which, token_or_usage};
 use crate::failure::Failure;
@@ -203,7 +205,14 @@ async fn in_persistent(client: &Client, path: &Path, name: &Token) -> Result<Loc
 
 /// The persistent buffer's namespace.
 async fn of_persistent(client: &Client, name: &Token) -> Result<Place, Failure> {
-    let status: SessionStatus = client.get(&session_path(name.as_str(), "")).await?;
+    if matches!(client, Client::Own(_)) {
+        return Err(no_cluster());
+    }
+    let missing = || {
+        let message = format!("there is no persistent buffer {name}");
+        Failure::no_input(message, "`forebay status` lists those that there are")
+    };
+    let status = known(client, name).await?.ok_or_else(missing)?;
     if status.persistent.is_none() {
         return Err(Failure::no_input(
             format!("{name} is the buffer of a job, and no persistent one"),
@@ -218,9 +227,11 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&Token>) -
     let token = arguments::token(token)?
         .ok_or_else(|| Failure::usage(format!("{path} is of no session here"), ADVICE))?;
     let (persistent, access_mode) = (path.root.buffer.persistent().cloned(), path.root.access_mode);
+    let status = known(client, &token).await?.ok_or_else(|| Failure::no_buffer(&token))?;
+    check_namespace(&status, &path.root)?;
     // Where it is mounted here, a folder can be told from a file.
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
-    let mounted = mountpoint(client, &token, persistent.as_ref(), access_mode).await;
+    let mounted = mountpoint(status, persistent.as_ref(), access_mode);
     let here = mounted.map(|root| root.join(&path.path));
     let asked = here.clone();
     let is_folder = path.path.is_empty()
@@ -229,13 +240,32 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&Token>) -
     Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder, here })
 }
 
-async fn mountpoint(
-    client: &Client,
-    token: &Token,
-    persistent: Option<&Token>,
-    access_mode: AccessMode,
-) -> Option<PathBuf> {
-    let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await.ok()?;
+/// The session; `None`: there is none.
+async fn known(client: &Client, token: &Token) -> Result<Option<SessionStatus>, Failure> {
+    match client.get(&session_path(token.as_str(), "")).await {
+        Err(Failure::Api(error)) if error.code == ErrorCode::NoSuchSession => Ok(None),
+        asked => asked.map(Some),
+    }
+}
+
+/// Refuses a path in a namespace of its own that the session does not have.
+fn check_namespace(status: &SessionStatus, root: &BufferRoot) -> Result<(), Failure> {
+    let own = status.instance.as_ref().map(|instance| instance.access_modes.clone()).unwrap_or_default();
+    if root.buffer.persistent().is_some() || own.contains(&root.access_mode) {
+        return Ok(());
+    }
+    let of = |buffer: BufferRef, access_mode| BufferRoot { buffer, access_mode }.to_string();
+    let owns = own.iter().map(|mode| of(BufferRef::Own, *mode));
+    let uses = status.uses.iter().map(|name| of(BufferRef::Persistent(name.clone()), AccessMode::Striped));
+    let there: Vec<String> = owns.chain(uses).collect();
+    let there = if there.is_empty() { "nothing yet".to_owned() } else { there.join(" and ") };
+    Err(Failure::no_input(
+        format!("buffer {} has no {root}; it has {there}", status.token),
+        "name a path in that",
+    ))
+}
+
+fn mountpoint(status: SessionStatus, persistent: Option<&Token>, access_mode: AccessMode) -> Option<PathBuf> {
     let is_it = |mount: &wire::control::ActivationStatus| {
         mount.access_mode == access_mode && mount.persistent.as_ref() == persistent && mount.mounted
     };
@@ -244,7 +274,7 @@ async fn mountpoint(
 
 /// A session's own namespace: the striped one, where it has one.
 async fn of_session(client: &Client, token: Token) -> Result<Place, Failure> {
-    let status: SessionStatus = client.get(&session_path(token.as_str(), "")).await?;
+    let status = known(client, &token).await?.ok_or_else(|| Failure::no_buffer(&token))?;
     let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());
     let access_mode = own.unwrap_or(AccessMode::Striped);
