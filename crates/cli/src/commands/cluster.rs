@@ -130,7 +130,7 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     if let Some(why) = reply.kept {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
-    output.say(&rm::destroyed(&known));
+    output.say(&rm::destroyed(&known, false));
     Ok(ExitCode::Success.number())
 }
 

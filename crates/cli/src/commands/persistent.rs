@@ -115,7 +115,7 @@ impl Mount {
         if let Some(link) = &self.link {
             std::fs::remove_file(link).map_err(|error| Failure::local("remove", link, &error))?;
         }
-        output.say(&rm::destroyed(&self.session));
+        output.say(&rm::destroyed(&self.session, false));
         Ok(ExitCode::Success.number())
     }
 }

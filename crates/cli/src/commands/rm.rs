@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::Token;
 use model::phase::{Direction, StageState};
 use tokio::sync::oneshot::{self, Receiver};
-use wire::control::SessionStatus;
+use wire::control::{InstanceStatus, SessionStatus};
 
 use super::{Context, programs};
 use crate::arguments::Rm;
@@ -73,7 +73,7 @@ async fn remove(context: &Context, token: &Token, arguments: &Rm) -> Result<Opti
     match session.teardown(true).await? {
         None => {
             let left = left(context, &status);
-            Ok(Some(if left.is_empty() { destroyed(&status) } else { given_up(token, &left) }))
+            Ok(Some(if left.is_empty() { destroyed(&status, true) } else { given_up(token, &left) }))
         }
         Some(why) => {
             Err(Failure::unavailable(why, "read the logs in the state folder, then repeat the command"))
@@ -94,10 +94,8 @@ async fn agree(context: &Context, status: &SessionStatus, arguments: &Rm) -> Res
 
 /// The session, with what its nodes have said since it was written to just now.
 async fn reported(session: &Session<'_>) -> Result<Option<SessionStatus>, Failure> {
-    let is_empty = |status: &SessionStatus| {
-        let is_mounted = status.activations.iter().any(|activation| activation.mounted);
-        is_mounted && status.instance.as_ref().is_some_and(|instance| instance.used_bytes == 0)
-    };
+    let is_empty =
+        |status: &SessionStatus| status.instance.as_ref().is_some_and(|instance| instance.used_bytes == 0);
     let status = session.status_if_known().await?;
     if !status.as_ref().is_some_and(is_empty) {
         return Ok(status);
@@ -202,16 +200,22 @@ fn given_up(token: &Token, left: &[PathBuf]) -> String {
     )
 }
 
-/// What went with the buffer. Of a mount of a persistent one by hand nothing does.
-pub(super) fn destroyed(status: &SessionStatus) -> String {
+/// What went with the buffer; `is_of_now`: its nodes were asked after everything that was done in it. Of a mount of a
+/// persistent one by hand nothing does.
+pub(super) fn destroyed(status: &SessionStatus, is_of_now: bool) -> String {
     if let Some(name) = status.uses.first().filter(|_| status.is_by_hand()) {
         return format!("forebay: persistent buffer {name} is unmounted; what is in it is kept");
     }
     // As the nodes said last, which may be before a stage that has just ended.
-    let used = status.instance.as_ref().map(|instance| render::at_least(instance.used_bytes));
-    let used = used.unwrap_or_else(|| render::bytes(0));
+    let is_empty = |instance: &InstanceStatus| {
+        is_of_now && instance.used_bytes == 0 && (instance.intact == Some(true) || instance.nodes.is_empty())
+    };
+    let used = match &status.instance {
+        Some(instance) if !is_empty(instance) => format!(" with {}", render::at_least(instance.used_bytes)),
+        _ => ", which was empty".to_owned(),
+    };
     let lost = undrained(status);
-    let mut line = format!("forebay: destroyed buffer {} with {used}", status.token);
+    let mut line = format!("forebay: destroyed buffer {}{used}", status.token);
     if !lost.is_empty() {
         line += &format!(", not staged out: {}", lost.join(" "));
     }
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn the_last_words_name_what_was_not_staged_out() {
         assert_eq!(
-            destroyed(&fixtures::session()),
+            destroyed(&fixtures::session(), true),
             "forebay: destroyed buffer 3 with at least 41 MiB, not staged out: $DW_JOB_STRIPED/results"
         );
     }
@@ -251,6 +255,15 @@ mod tests {
         let mut status = fixtures::session();
         status.stages.clear();
         status.instance.iter_mut().for_each(|instance| instance.used_bytes = 0);
-        assert_eq!(destroyed(&status), "forebay: destroyed buffer 3 with an unknown amount");
+        let unknown = "forebay: destroyed buffer 3 with an unknown amount";
+        status.instance.iter_mut().for_each(|instance| instance.intact = None);
+        assert_eq!(destroyed(&status, true), unknown);
+        status.instance.iter_mut().for_each(|instance| instance.intact = Some(true));
+        assert_eq!(
+            destroyed(&status, false),
+            unknown,
+            "it may have said so before a stage that has just ended"
+        );
+        assert_eq!(destroyed(&status, true), "forebay: destroyed buffer 3, which was empty");
     }
 }
