@@ -100,6 +100,7 @@ impl<'a> Life<'a> {
     pub async fn finish(&mut self) -> Ending {
         let interrupts = self.session.interrupts;
         self.record.keep = false;
+        self.told.ended = true;
         // Whoever finishes says that the job has been here, also where nobody wrote that down: what is in the buffer
         // is then never given up as untouched.
         if self.record.job == Job::NotStarted {
@@ -210,6 +211,7 @@ impl<'a> Life<'a> {
         }
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         self.write_job(Job::Ended { exit, elapsed_ms })?;
+        self.told.ended = true;
         Ok(None)
     }
 

@@ -121,13 +121,15 @@ impl Ending {
         }
     }
 
-    /// Commands that go on from here, where the buffer is kept. That of a job is released with the job.
-    fn commands(&self, token: &Token, is_of_job: bool) -> Vec<String> {
+    /// Commands that go on from here, where the buffer is kept, the one that is sure to first: what a job that was
+    /// interrupted wrote may lack what it stages out. That of a job is released with the job.
+    fn commands(&self, token: &Token, is_of_job: bool, has_job_ended: bool) -> Vec<String> {
         let words: &[&str] = match self {
             Ending::Completed | Ending::StageInFailed(_) => &["rm"],
             Ending::StageOutFailed(_) => &["stage retry", "rm"],
             Ending::MountLost | Ending::Failed(_) => &["run --resume", "rm"],
-            Ending::Cancelled => &["stage retry", "run --resume", "rm"],
+            Ending::Cancelled if has_job_ended => &["stage retry", "run --resume", "rm"],
+            Ending::Cancelled => &["run --resume", "stage retry", "rm"],
         };
         let usable = |words: &&&str| !is_of_job || **words != "rm";
         words.iter().filter(usable).map(|words| format!("{words} {token}")).collect()
@@ -141,7 +143,7 @@ impl Summary {
         let exit = told.job.map(|(exit, _)| exit);
         let instance = status.and_then(|status| status.instance.as_ref());
         let of_job = status.is_some_and(SessionStatus::is_of_job);
-        let commands = if told.kept.is_some() { ending.commands(token, of_job) } else { vec![] };
+        let commands = if told.kept.is_some() { ending.commands(token, of_job, told.ended) } else { vec![] };
         Summary {
             schema: SCHEMA,
             token: Some(token.clone()),

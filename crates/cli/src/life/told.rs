@@ -16,6 +16,8 @@ pub struct Told {
     pub job: Option<(JobExit, Duration)>,
     /// The script was started, in this run or an earlier one.
     pub started: bool,
+    /// It has come to its own end, so that what it made is whole.
+    pub ended: bool,
     /// How long teardown took, if the buffer was released.
     pub teardown: Option<Duration>,
     /// Why the buffer is kept, if it is.
@@ -29,6 +31,6 @@ impl Told {
             Job::Ended { exit, elapsed_ms } => Some((exit, Duration::from_millis(elapsed_ms))),
             Job::NotStarted | Job::Started { .. } => None,
         };
-        Told { job, started: record.job != Job::NotStarted, ..Told::default() }
+        Told { job, started: record.job != Job::NotStarted, ended: job.is_some(), ..Told::default() }
     }
 }

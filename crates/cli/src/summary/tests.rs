@@ -7,6 +7,7 @@ use crate::fixtures;
 
 fn told(exit: u8) -> Told {
     Told {
+        ended: true,
         status: Some(fixtures::session()),
         job: Some((JobExit::Status(exit), Duration::from_millis(1_500))),
         started: true,
