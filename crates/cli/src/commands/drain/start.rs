@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use daemon::logging::last_words;
 use drain::Order;
 use drain::namesake::is_drained_by;
-use drain::settings::{self, Settings};
+use drain::settings::{self, Bursts, SameName, Settings};
 use drain::status::Status;
 
 use super::{ask, node_volume, state_of};
@@ -15,6 +15,9 @@ use crate::env;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render;
+
+/// How many files are copied at the same time where nobody says so.
+const WORKERS: u8 = 4;
 
 /// How long a drainer may take to start: it reads its ledger.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -178,6 +181,15 @@ fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), 
     }
     if is_there {
         say_begun(status, output);
+        let asked = of_the_start(settings);
+        if !asked.is_empty() {
+            output.note(&format!(
+                "forebay: note: it was started before, and is not told {}: end it with `forebay drain stop --from {}` \
+                 and start it again to change that",
+                asked.join(" or "),
+                render::word(&settings.from)
+            ));
+        }
         return Ok(());
     }
     let said =
@@ -190,6 +202,19 @@ fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), 
             render::word(&settings.from)
         ),
     ))
+}
+
+/// The options that this command was given and that a drainer takes at its start alone. It does not say how it has
+/// them.
+fn of_the_start(settings: &Settings) -> Vec<&'static str> {
+    let given = [
+        ("--limit", settings.limit.is_some()),
+        ("--cores", settings.cores.is_some()),
+        ("--workers", settings.workers != WORKERS),
+        ("--same-name", settings.same_name != SameName::Suffix),
+        ("--bursts", settings.bursts != Bursts::Wait),
+    ];
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
 }
 
 fn say_begun(status: &Status, output: &Output) {
