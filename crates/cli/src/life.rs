@@ -230,8 +230,10 @@ impl<'a> Life<'a> {
         let paths = self.session.paths().await?;
         let first = self.record.job == Job::NotStarted;
         if !first {
-            let again = "the script was interrupted; it runs again from its start on the buffer as it is";
-            self.session.output.note(&format!("forebay: {again}"));
+            let what = self.record.what();
+            self.session.output.note(&format!(
+                "forebay: the {what} was interrupted; it runs again from its start on the buffer as it is"
+            ));
         }
         self.write_job(Job::Started { group: None })?;
         let child = match job::start(&self.record, &paths, self.records) {

@@ -133,6 +133,11 @@ impl RunRecord {
         }
     }
 
+    /// What it runs, as its user calls it.
+    pub fn what(&self) -> &'static str {
+        if self.is_command { "command" } else { "script" }
+    }
+
     /// The script as control is told of it.
     pub fn submitted(&self) -> Script {
         let text = self.added.to(&self.script.text);

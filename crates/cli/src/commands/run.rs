@@ -186,7 +186,7 @@ async fn resume_locked(context: &Context, token: &Token, lock: RunLock) -> Resul
             context.records.remove(lock, token);
             Err(Failure::no_input(
                 format!("buffer {token} is gone, and with it what its job wrote"),
-                "run the script again",
+                format!("run the {} again", record.what()),
             ))
         }
         _ => Ok(go_on(context, lock, record).await),

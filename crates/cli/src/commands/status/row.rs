@@ -31,7 +31,7 @@ pub(super) struct Row {
 /// Whose fault an error is.
 fn fault(error: &ApiError) -> &'static str {
     match error.blame {
-        Blame::User => "the script's or its files' fault",
+        Blame::User => "its user's or the files' fault",
         Blame::Site => "the site's fault",
         Blame::Forebay => "a bug of Forebay",
     }
