@@ -39,7 +39,7 @@ pub(super) fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
 pub(super) fn buffer_advice(errno: Errno) -> &'static str {
     match errno {
         Errno::NOSPC => "ask for a larger capacity, or stage less",
-        Errno::NOENT => "check the spelling, and whether the job wrote it",
+        Errno::NOENT => "check the spelling, and whether anything wrote it",
         Errno::XDEV => "the symbolic link leads out of the buffer; name the file itself",
         Errno::LOOP => "its symbolic links lead in a circle; correct them",
         Errno::ISDIR => "a folder is in the way, or the stage needs type=directory",
