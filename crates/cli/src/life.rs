@@ -268,7 +268,7 @@ impl<'a> Life<'a> {
         }
         self.remember().await?;
         if self.record.keep {
-            self.told.kept = Some("--keep asked for it".into());
+            self.told.kept = Some(retries::ASKED_FOR.into());
             return Ok(Ending::Completed);
         }
         match self.release(false).await? {

@@ -11,6 +11,9 @@ use crate::render;
 /// Why a buffer is kept whose stage-out failed.
 pub const NOT_OUT: &str = "its stage-out is not complete";
 
+/// Why a buffer is kept whose stage-out is complete.
+pub const ASKED_FOR: &str = "--keep asked for it";
+
 /// Why a stage failed, with what to do about that; `None` where it did not.
 pub fn why(stage: &StageStatus) -> Option<String> {
     let whole = stage.error.as_ref().map(ToString::to_string);

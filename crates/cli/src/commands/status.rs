@@ -11,6 +11,7 @@ mod stages;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::phase::Phase;
 use wire::control::SessionStatus;
 
 use super::Context;
@@ -18,6 +19,7 @@ use crate::arguments;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::retries::ASKED_FOR;
 use next::Run;
 use report::Report;
 
@@ -42,7 +44,8 @@ pub async fn run(
 
 async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Failure> {
     loop {
-        let status = filter::of(context.service.status().await?, arguments)?;
+        let mut status = filter::of(context.service.status().await?, arguments)?;
+        status.sessions.iter_mut().for_each(|session| note_kept(context, session));
         let report = Report::of(status, &context.output, |session| run_of(context, session));
         report.kept_in(context.service.folder()).show(&context.output, arguments);
         if !arguments.watch || context.output.is_unread() {
@@ -52,6 +55,17 @@ async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Fa
             () = tokio::time::sleep(AGAIN) => {}
             () = context.interrupts.reached(1) => return Ok(ExitCode::Success.number()),
         }
+    }
+}
+
+/// Control knows nothing of `--keep`.
+fn note_kept(context: &Context, session: &mut SessionStatus) {
+    if session.phase != Phase::StagedOut || session.kept.is_some() {
+        return;
+    }
+    let record = context.records.read(&session.token).ok().flatten();
+    if record.is_some_and(|record| record.keep && record.is_of(session)) {
+        session.kept = Some(ASKED_FOR.to_owned());
     }
 }
 

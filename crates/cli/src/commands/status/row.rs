@@ -1,6 +1,6 @@
 //! One buffer in `forebay status`.
 
-use model::phase::StageState;
+use model::phase::{Direction, Phase, StageState};
 use serde::Serialize;
 use wire::control::{ActivationStatus, ApiError, Blame, ErrorCode, NodeStatus, SessionStatus};
 
@@ -35,6 +35,13 @@ fn fault(error: &ApiError) -> &'static str {
         Blame::Site => "the site's fault",
         Blame::Forebay => "a bug of Forebay",
     }
+}
+
+/// What was done with it last. Of a buffer that nothing is staged out from, none of its files is out.
+fn phase(session: &SessionStatus) -> &'static str {
+    let has_out = session.stages.iter().any(|stage| stage.direction == Direction::Out);
+    let is_out = session.phase == Phase::StagedOut;
+    render::phase(if is_out && !has_out { Phase::Unmounted } else { session.phase })
 }
 
 impl Row {
@@ -147,10 +154,6 @@ impl Row {
             name => format!(" ({name})"),
         };
         let live = if self.run == Run::Live { ", being run" } else { "" };
-        format!(
-            "buffer {}{name}{whose}: {}{busy}{live}{room}{dirty}",
-            session.token,
-            render::phase(session.phase)
-        )
+        format!("buffer {}{name}{whose}: {}{busy}{live}{room}{dirty}", session.token, phase(session))
     }
 }
