@@ -16,6 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::identity;
 use crate::interpreter::Interpreter;
+use crate::run_record::RunRecord;
 
 /// A script that may be submitted.
 #[derive(Debug)]
@@ -69,18 +70,33 @@ impl Submission {
         })
     }
 
-    /// The places of its stages on the file system.
-    pub fn data(&self) -> Vec<PathBuf> {
-        let stages = self.directives.directives.iter().filter_map(|located| match &located.directive {
-            Directive::StageIn(stage) | Directive::StageOut(stage) => Some(PathBuf::from(&stage.pfs)),
-            _ => None,
-        });
-        stages.collect()
-    }
-
     /// The script with what options add to it.
     pub fn whole(&self) -> Script {
         Script { text: self.added.to(&self.script.text), ..self.script.clone() }
+    }
+}
+
+/// The places on the file system of the stages of what `record` runs.
+pub fn data(record: &RunRecord) -> Vec<PathBuf> {
+    let script = record.submitted();
+    let symbols = symbols(&script, record.token.as_str());
+    let (directives, _) = directive::understood(&script.text, &symbols);
+    let stages = directives.directives.into_iter().filter_map(|located| match located.directive {
+        Directive::StageIn(stage) | Directive::StageOut(stage) => Some(PathBuf::from(stage.pfs)),
+        _ => None,
+    });
+    stages.collect()
+}
+
+/// What symbols stand for in the job `job_id`, which is no task of an array.
+fn symbols(script: &Script, job_id: &str) -> Symbols {
+    Symbols {
+        job_id: job_id.into(),
+        array_job_id: job_id.into(),
+        array_task_id: "0".into(),
+        workdir: script.workdir.display().to_string(),
+        user: script.user.clone(),
+        job_name: script.job_name.clone(),
     }
 }
 
@@ -179,14 +195,7 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
 /// The directives that are well written, and what is wrong with the others.
 fn check_directives(script: &Script, added: &Added) -> (directive::Script, Option<Failure>) {
     // No token is known yet. `0` has the form of one, which is all that a check needs.
-    let symbols = Symbols {
-        job_id: "0".into(),
-        array_job_id: "0".into(),
-        array_task_id: "0".into(),
-        workdir: script.workdir.display().to_string(),
-        user: script.user.clone(),
-        job_name: script.job_name.clone(),
-    };
+    let symbols = symbols(script, "0");
     let (parsed, mut errors) = directive::understood(&added.to(&script.text), &symbols);
     if errors.is_empty() && parsed.directives.is_empty() {
         let message = format!("{} has no #DW directives, so it needs no buffer", script.path.display());

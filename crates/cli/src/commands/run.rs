@@ -16,7 +16,7 @@ use crate::job::streams;
 use crate::life::{Ending, Life};
 use crate::output::Output;
 use crate::run_record::{ArrayTask, Job, RunLock, RunRecord};
-use crate::script::Submission;
+use crate::script::{Submission, data};
 use crate::summary::Summary;
 use crate::{identity, kept_in, preflight, script};
 
@@ -84,7 +84,6 @@ async fn register(
     let request = JobProcess { script: submission.whole(), owner: identity::owner(), submitter: None };
     let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
     let mut notes = summary.notes;
-    notes.extend(kept_in::remark(context.service.folder(), &submission.data()));
     if !submission.ignored.is_empty() {
         let names = submission.ignored.join(" ");
         notes.push(format!("#SBATCH options without meaning here are ignored: {names}"));
@@ -102,6 +101,7 @@ async fn register(
         keep: arguments.job.keep,
         ..RunRecord::new(token, submission.script.clone(), submission.submit_folder.clone())
     };
+    notes.extend(kept_in::remark(context.service.folder(), &data(&record)));
     notes.extend(streams::places(&record)?);
     context.records.write(&lock, &record)?;
     Ok((lock, record, notes))
@@ -205,7 +205,8 @@ async fn go_on(context: &Context, lock: RunLock, record: RunRecord) -> u8 {
         ));
     }
     let status = live(context, lock, record.clone(), vec![], pending()).await;
-    array::say_what_follows(context, &record);
+    // Nobody noted whether they were run since.
+    array::say_what_follows(context, &record, "that come after this one, unless they were run since");
     status
 }
 

@@ -34,15 +34,15 @@ pub(super) async fn run(
         context.output.note(&format!("forebay: task {task} of array {}", array.text()));
         highest = highest.max(live(context, lock, record.clone(), notes, pending()).await);
         if context.interrupts.requested() {
-            say_what_follows(context, &record);
+            say_what_follows(context, &record, "that have not run");
             break;
         }
     }
     Ok(highest)
 }
 
-/// Says which tasks of the array come after that of `record`, and how to run them.
-pub(super) fn say_what_follows(context: &Context, record: &RunRecord) {
+/// Says which tasks of the array come after that of `record`, what is known of them, and how to run them.
+pub(super) fn say_what_follows(context: &Context, record: &RunRecord, how: &str) {
     let Some(array) = &record.array_task else { return };
     let Some(rest) = Array::parse(&array.list).and_then(|list| list.after(array.task)) else { return };
     let mut words = vec![format!("run --array={rest}")];
@@ -51,5 +51,5 @@ pub(super) fn say_what_follows(context: &Context, record: &RunRecord) {
     words.push(render::word(&record.script.path));
     words.extend(record.arguments.iter().map(|word| render::word(Path::new(word))));
     let command = context.output.command(&words.join(" "));
-    context.output.note(&format!("forebay: tasks {rest} of the array have not run; `{command}` runs them"));
+    context.output.note(&format!("forebay: tasks of the array {how}: {rest}; `{command}` runs them"));
 }
