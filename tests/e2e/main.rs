@@ -30,6 +30,7 @@ mod local;
 mod lost_callers;
 mod mapped;
 mod mirrors;
+mod newcomers;
 mod newer;
 mod on_demand;
 mod pages;
