@@ -9,6 +9,7 @@ mod local;
 mod manual;
 mod rekey;
 mod run;
+pub mod srun;
 mod stage;
 mod status;
 mod token;

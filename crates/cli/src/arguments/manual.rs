@@ -8,7 +8,28 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use super::Arguments;
+use super::{Arguments, srun};
+
+/// What `docs/use/with.md` says at length.
+const WITH: &str = "\
+.SH \"EXIT STATUS\"
+That of COMMAND; 64 where the command line is wrong, 66 where a source of --in, or COMMAND, is not there or cannot be
+started, 74 where COMMAND did well and what it made could not be staged out: the buffer is kept then.
+.SH ENVIRONMENT
+.TP
+.B DW_JOB_STRIPED
+The path of the buffer, with a slash at its end, for COMMAND; also FOREBAY_TOKEN, its number, and what sbatch sets.
+.SH NOTES
+Write -- before COMMAND. --capacity has no default. SRC of --in and DST of --out are relative to the current folder, the
+other sides to the buffer. What a COMMAND that failed did not make is not staged out, and is no error.
+.PP
+A run that was interrupted goes on with
+.BR \"forebay run --resume\" .
+.SH EXAMPLE
+.nf
+forebay with --capacity 10GiB --in data:in --out results:results -- ./simulate
+.fi
+";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/man")
@@ -27,9 +48,21 @@ fn of_commands(command: &Command, above: &str, pages: &mut Vec<(String, String)>
             Man::new(named).title(name.to_uppercase()).date("").source("Forebay").manual("User Commands");
         man.render(&mut page).unwrap();
         let mut page = String::from_utf8(page).unwrap();
+        page.push_str(&beyond_help(&name));
         page.push_str(".SH \"SEE ALSO\"\n.BR forebay (1)\n");
         pages.push((format!("{name}.1"), page));
         of_commands(below, &name, pages);
+    }
+}
+
+/// What the page of a command says that its `--help` does not, or says by itself.
+fn beyond_help(name: &str) -> String {
+    let plain = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+    match name {
+        // It is not `clap` that reads srun's own options.
+        "forebay-srun" => format!(".SH \"OPTIONS OF SRUN\"\n.nf\n{}\n.fi\n", plain(srun::TEXT)),
+        "forebay-with" => plain(WITH),
+        _ => String::new(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! What `srun --help` says where Slurm is absent.
 
 /// The options that ask for it; `-h` is Slurm's own.
-pub(super) const OPTIONS: [&str; 3] = ["--help", "-h", "--usage"];
+pub const OPTIONS: [&str; 3] = ["--help", "-h", "--usage"];
 
 /// The text.
-pub(super) const TEXT: &str = "\
+pub const TEXT: &str = "\
 Forebay's srun, for the scripts of `forebay run SCRIPT`: starts the ranks of a job step on this machine.
 
 Usage: srun [OPTIONS] PROGRAM [ARGUMENTS...]

@@ -4,7 +4,6 @@
 //! processes with their rank in the environment. One rank is always a plain process: MPI programs run alone as well,
 //! and everything else gains nothing from a launcher.
 
-mod help;
 mod options;
 mod ranks;
 mod streams;
@@ -21,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use options::{Options, Step};
 use streams::Redirections;
 
+use crate::arguments::srun as help;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
