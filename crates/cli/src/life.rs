@@ -99,8 +99,7 @@ impl<'a> Life<'a> {
     /// Only what follows the job: unmount, stage out, release.
     pub async fn finish(&mut self) -> Ending {
         let interrupts = self.session.interrupts;
-        self.record.keep = false;
-        self.told.ended = true;
+        (self.record.keep, self.told.ended) = (false, true);
         // Whoever finishes says that the job has been here, also where nobody wrote that down: what is in the buffer
         // is then never given up as untouched.
         if self.record.job == Job::NotStarted {
@@ -230,10 +229,7 @@ impl<'a> Life<'a> {
         let paths = self.session.paths().await?;
         let first = self.record.job == Job::NotStarted;
         if !first {
-            let what = self.record.what();
-            self.session.output.note(&format!(
-                "forebay: the {what} was interrupted; it runs again from its start on the buffer as it is"
-            ));
+            self.session.output.note(&self.record.begun_again());
         }
         self.write_job(Job::Started { group: None })?;
         let child = match job::start(&self.record, &paths, self.records) {

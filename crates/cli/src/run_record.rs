@@ -138,6 +138,12 @@ impl RunRecord {
         if self.is_command { "command" } else { "script" }
     }
 
+    /// Said where it is started again.
+    pub fn begun_again(&self) -> String {
+        let what = self.what();
+        format!("forebay: the {what} was interrupted; it runs again from its start on the buffer as it is")
+    }
+
     /// The script as control is told of it.
     pub fn submitted(&self) -> Script {
         let text = self.added.to(&self.script.text);

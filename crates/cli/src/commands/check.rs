@@ -112,7 +112,10 @@ fn of_one_machine(
 
 /// What a script that is right also needs of the command that runs it.
 fn needs_nodes(directives: &directive::Script) -> Option<String> {
-    let is_mirror = |directive: &Directive| matches!(directive, Directive::JobDw(job) if job.behaviour.redundancy == Redundancy::Mirror);
+    let is_mirror = |directive: &Directive| match directive {
+        Directive::JobDw(job) => job.behaviour.redundancy == Redundancy::Mirror,
+        _ => false,
+    };
     let needs = directives.directives.iter().any(|located| is_mirror(&located.directive));
     needs.then(|| {
         "redundancy=mirror keeps each byte on two nodes: give `forebay run` --nodes 2, or more".into()

@@ -1,5 +1,5 @@
-//! What a machine of one user's own lacks of a cluster, so that a script cannot ask it for that. Its control refuses it,
-//! and `forebay check`, which starts none, in the same words.
+//! What a machine of one user's own lacks of a cluster, so that a script cannot ask it for that. Its control refuses
+//! it, and `forebay check`, which starts none, in the same words.
 
 use model::Token;
 use model::directive::{Directive, JobDw, Script, namespaces};
