@@ -118,7 +118,7 @@ fn needs_nodes(directives: &directive::Script) -> Option<String> {
     };
     let needs = directives.directives.iter().any(|located| is_mirror(&located.directive));
     needs.then(|| {
-        "redundancy=mirror keeps each byte on two nodes: give `forebay run` --nodes 2, or more".into()
+        "redundancy=mirror keeps each byte on two nodes: run it with --nodes 2, or more".into()
     })
 }
 
