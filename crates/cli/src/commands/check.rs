@@ -117,9 +117,7 @@ fn needs_nodes(directives: &directive::Script) -> Option<String> {
         _ => false,
     };
     let needs = directives.directives.iter().any(|located| is_mirror(&located.directive));
-    needs.then(|| {
-        "redundancy=mirror keeps each byte on two nodes: run it with --nodes 2, or more".into()
-    })
+    needs.then(|| "redundancy=mirror keeps each byte on two nodes: run it with --nodes 2, or more".into())
 }
 
 /// Refuses a command whose stages could not do what its options ask for, as far as that is seen here.
