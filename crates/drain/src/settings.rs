@@ -20,6 +20,9 @@ pub const REQUEST: &str = "request.json";
 /// is over. It goes when a drainer starts.
 pub const STOPPED: &str = "stopped";
 
+/// How many files are copied at the same time where nobody says so.
+pub const WORKERS: u8 = 4;
+
 /// The end of the name of a node's log in the session's folder.
 pub(crate) const LOG_SUFFIX: &str = ".jsonl";
 
@@ -55,7 +58,7 @@ pub struct Settings {
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub cores: Option<String>,
     /// Files copied at the same time
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = WORKERS, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
     /// While the job writes to the flash in a burst
     #[arg(long, value_enum, default_value = "wait")]

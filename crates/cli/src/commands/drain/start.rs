@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use daemon::logging::last_words;
 use drain::Order;
 use drain::namesake::is_drained_by;
-use drain::settings::{self, Bursts, SameName, Settings};
+use drain::settings::{self, Bursts, SameName, Settings, WORKERS};
 use drain::status::Status;
 
 use super::{ask, node_volume, state_of};
@@ -15,9 +15,6 @@ use crate::env;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render;
-
-/// How many files are copied at the same time where nobody says so.
-const WORKERS: u8 = 4;
 
 /// How long a drainer may take to start: it reads its ledger.
 const START_LIMIT: Duration = Duration::from_secs(30);
