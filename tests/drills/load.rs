@@ -85,7 +85,11 @@ impl Running {
             Running::Honest(writers, _) if !fault.fails_calls() => {
                 writers.iter_mut().for_each(Writer::assert_works);
             }
-            Running::Honest(..) => self.order("settled"),
+            Running::Honest(..) => {
+                // What one mount has lost is told to the others when it is back: all are, before anything is an error.
+                self.order("hear");
+                self.order("settled");
+            }
             Running::Program(program) => program.iter_mut().for_each(Program::assert_works),
         }
     }

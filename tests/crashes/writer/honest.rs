@@ -2,7 +2,8 @@
 //! that it did not, and what an fsync confirmed stays.
 //!
 //! It keeps files open over the faults. Who drives it says before a fault what may happen (`danger errors`: calls may
-//! fail; `danger loss`: also, what was not confirmed may be gone) and afterwards `settled`: then all is looked at.
+//! fail; `danger loss`: also, what was not confirmed may be gone) and afterwards to all `hear`, as a mount is told what
+//! another has lost once that one knows it, and then to each `settled`: all is looked at.
 //! `check FOLDER` compares what another mount shows, `probe FOLDER` does where reads may fail but not be wrong. `pause`
 //! rests until `go on`. Every answer tells the steps, the fsyncs that succeeded, the calls that failed and the changes
 //! that were lost so far.
@@ -72,6 +73,7 @@ fn order(work: &mut Work, word: &str, place: &str) -> Result<String, Failure> {
     match (word, place) {
         ("danger", "errors") => work.expect(Danger::Errors),
         ("danger", "loss") => work.expect(Danger::Loss),
+        ("hear", _) => work.hear_of_losses().map(|_| ())?,
         ("settled", _) => work.settle()?,
         ("check", folder) => work.check(Path::new(folder), false)?,
         ("probe", folder) => work.check(Path::new(folder), true)?,

@@ -11,11 +11,16 @@ use super::Danger;
 use super::claims::{BLOCK, BLOCKS, Claim, write_of};
 use super::work::{NAMES, Step, Work};
 
+/// The file through which a mount hears of losses.
+const HEARS: &str = "hears-of-losses";
+
 impl Work {
     /// The danger is over: everything is there as was confirmed, and as was answered if nothing was to be lost; no call
     /// fails any more.
     pub fn settle(&mut self) -> Step {
-        self.hear_of_losses()?;
+        if let Some(told) = self.hear_of_losses()? {
+            told.sync_all().map_err(failed("fsync once more", &self.folder.join(HEARS)))?;
+        }
         for known in self.files.values_mut() {
             known.is_shaken |= known.is_changed || !known.blocks.iter().all(Claim::is_durable);
         }
@@ -58,17 +63,16 @@ impl Work {
         Ok(())
     }
 
-    /// Has to do with every storage node, so that this mount knows of each loss: handles that are opened from now on
-    /// have nothing to be told. Its own fsync may tell it, once.
-    fn hear_of_losses(&mut self) -> Step {
-        let path = self.folder.join("hears-of-losses");
+    /// Has to do with every storage node, so that this mount knows of each loss, and the home knows what this mount has
+    /// lost: once every mount did, handles that are opened have nothing to be told. Its own handle, if the fsync of that
+    /// told.
+    pub fn hear_of_losses(&mut self) -> Result<Option<File>, Failure> {
+        let path = self.folder.join(HEARS);
         let file = File::create(&path).map_err(failed("create", &path))?;
         file.write_all_at(&[1; BLOCKS * BLOCK], 0).map_err(failed("write", &path))?;
-        if file.sync_all().is_err() {
-            self.refusals += 1;
-            file.sync_all().map_err(failed("fsync once more", &path))?;
-        }
-        Ok(())
+        let is_told = file.sync_all().is_err();
+        self.refusals += u64::from(is_told);
+        Ok(is_told.then_some(file))
     }
 
     fn shown(&self) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
