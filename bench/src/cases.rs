@@ -5,6 +5,7 @@ pub mod builds;
 pub mod drained;
 pub mod encrypted;
 pub mod growth;
+pub mod identity;
 pub mod million;
 pub mod mirror;
 pub mod names;
@@ -45,13 +46,14 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 21] = [
+pub const GROUPS: [Group; 22] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
     ours("one-mount", one_mount::measure),
     ours("network", network::measure),
     ours("encrypted", encrypted::measure),
+    ours("identity", identity::measure),
     ours("small-read", small_read::measure),
     ours("shared-file", shared_file::measure),
     ours("shard", shard::measure),

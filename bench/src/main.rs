@@ -13,6 +13,7 @@ mod gluster;
 mod loopback;
 mod mount_process;
 mod namespace;
+mod nodes;
 mod pairs;
 mod report;
 mod slow_pfs;

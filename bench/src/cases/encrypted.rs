@@ -1,25 +1,19 @@
 //! What encryption costs: four storage nodes and one client in this process, which speak over TCP, with and without.
 
 use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
-use std::sync::Arc;
 
 use anyhow::Result;
-use client::{Client, Contents, Creator, Names, ROOT, RequestId::New};
-use model::stripe::Layout;
-use model::{FragmentIndex, Ino, InstanceId, NodeName};
-use store::Server;
-use tempfile::TempDir;
-use wire::control::Owner;
+use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 use wire::data::Credential;
-use wire::data::hello::{ENCRYPTED, Key};
-use wire::node::{FragmentSpec, GRACE_MS, Missing, NamespaceSpec, NamespaceTarget, StorageAddress};
+use wire::data::hello::ENCRYPTED;
 
 use super::Effort;
 use crate::cpu;
+use crate::nodes::Nodes;
 use crate::pairs::{alternate, nth};
 use crate::report::{Line, Measurement};
+use crate::work::creates::CREATOR;
 use crate::work::{MEBIBYTE, PAGE, rate};
 
 const NODES: u32 = 4;
@@ -32,8 +26,6 @@ const FILE_BYTES: usize = 256 * MEBIBYTE;
 const PAGES: usize = 20_000;
 
 const AGAINST: &str = "the same in clear";
-
-const CREATOR: Creator = Creator { uid: 0, gid: 0, umask: 0 };
 
 /// The works, with what their rates count.
 const WORKS: [(&str, &str); 3] =
@@ -61,48 +53,18 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
 
 /// Nodes with one instance, and a client.
 struct Side {
-    servers: Vec<Arc<Server>>,
     client: Client,
     files: Vec<Ino>,
-    _folder: TempDir,
+    _nodes: Nodes,
 }
 
 impl Side {
     fn start(key: &str) -> Result<Side> {
-        let folder = tempfile::Builder::new().prefix("forebay-bench-").tempdir_in("/dev/shm")?;
-        let (mut servers, mut nodes) = (Vec::new(), Vec::new());
-        for number in 0..NODES {
-            let (node, root) =
-                (NodeName::unchecked(format!("n{number}")), folder.path().join(number.to_string()));
-            let server = Server::open(root.join("fragments"), node.clone())?;
-            let tcp = TcpListener::bind("127.0.0.1:0")?;
-            nodes.push(StorageAddress { node, tcp: tcp.local_addr()?.to_string(), unix: None });
-            server.listen(tcp, UnixListener::bind(root.join("data.sock"))?)?;
-            servers.push(server);
-        }
-        let (instance, layout) = (InstanceId::literal("i1"), Layout::striped(NODES));
-        let owner = Owner { uid: CREATOR.uid, gid: CREATOR.gid };
-        let namespace = NamespaceSpec { id: 0, layout, home: FragmentIndex(0), owner, mode: 0o700 };
-        for (index, server) in FragmentIndex::of_each(&servers) {
-            server.create_fragment(&FragmentSpec {
-                instance: instance.clone(),
-                index,
-                capacity_bytes: (THREADS * FILE_BYTES) as u64,
-                key: key.to_owned(),
-                peers: nodes.clone(),
-                namespaces: vec![namespace.clone()],
-                missing: Missing::Made,
-                ..FragmentSpec::default()
-            })?;
-        }
-        let credential = Key::from_hex(key).map(Credential::member);
-        let home = FragmentIndex(0);
-        let target =
-            NamespaceTarget { instance, namespace: 0, credential, layout, home, nodes, grace_ms: GRACE_MS };
-        let client = Client::connect(&target)?;
+        let nodes = Nodes::start(NODES, key, (THREADS * FILE_BYTES) as u64)?;
+        let client = nodes.connect(Credential::member)?;
         let make = |number: usize| client.create(New, ROOT, number.to_string().as_bytes(), 0o600, &CREATOR);
         let files = (0..THREADS).map(|number| Ok(make(number)?.ino)).collect::<Result<_>>()?;
-        Ok(Side { servers, client, files, _folder: folder })
+        Ok(Side { client, files, _nodes: nodes })
     }
 
     /// For each work its rate, and what one unit of it costs.
@@ -161,11 +123,5 @@ impl Side {
             true => Ok(()),
             false => Err(io::Error::other(format!("other bytes at {offset}"))),
         }
-    }
-}
-
-impl Drop for Side {
-    fn drop(&mut self) {
-        self.servers.iter().for_each(|server| server.shutdown());
     }
 }

@@ -64,8 +64,8 @@ impl Work {
     }
 
     /// Has to do with every storage node, so that this mount knows of each loss, and the home knows what this mount has
-    /// lost: once every mount did, handles that are opened have nothing to be told. Its own handle, if the fsync of that
-    /// told.
+    /// lost: once every mount did, handles that are opened have nothing to be told. If its own fsync told of one, its
+    /// handle.
     pub fn hear_of_losses(&mut self) -> Result<Option<File>, Failure> {
         let path = self.folder.join(HEARS);
         let file = File::create(&path).map_err(failed("create", &path))?;
