@@ -15,7 +15,7 @@ use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
 use crate::token_queue::TokenQueues;
 use crate::transfers::running::Running;
-use crate::turns::Turns;
+use crate::user_queue::UserQueues;
 
 /// The control service over some site.
 pub struct App<S> {
@@ -26,7 +26,7 @@ pub struct App<S> {
     /// One function of a token at a time.
     pub(crate) queues: Arc<TokenQueues>,
     pub(crate) on_demand: Running,
-    pub(crate) turns: Turns,
+    pub(crate) user_queues: UserQueues,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
@@ -47,7 +47,7 @@ impl<S: Site> App<S> {
             audit,
             queues: Arc::default(),
             on_demand: Running::default(),
-            turns: Turns::default(),
+            user_queues: UserQueues::default(),
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
             rekeying: tokio::sync::Mutex::default(),

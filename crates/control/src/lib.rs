@@ -15,7 +15,7 @@
 //! pool/        how much flash there is; a file for each kind: what a buffer of it is, from its script to its end
 //! backup.rs    copies of the database
 //! rights.rs    who may do what
-//! turns.rs     users take turns at what costs control time
+//! user_queue.rs  one request of a user at a time, at what costs control time
 //! script.rs    from a script to a plan
 //! ```
 //!
@@ -47,7 +47,7 @@ mod state;
 mod status;
 mod token_queue;
 mod transfers;
-mod turns;
+mod user_queue;
 mod views;
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ pub(crate) async fn of_token<S: Site>(
     of(app, app.session(token).await?, rights).await
 }
 
-/// How a session stands. Of stages on demand an owner sees his own; who has no right to it sees that a shared buffer is
-/// there, and how it is.
+/// How a session stands. Of stages on demand an owner sees his own; whoever has no right to it sees that a shared
+/// buffer is there, and how it is.
 ///
 /// # Errors
 /// The database's.
@@ -51,7 +51,7 @@ pub(crate) async fn of<S: Site>(
     let busy = app.running(&session.token);
     let owner = session.owner.uid;
     let rows = {
-        let _turn = app.turns.take(rights).await;
+        let _turn = app.user_queues.wait(rights).await;
         app.database.transact(move |tx| Rows::read(tx, session.clone(), rights)).await?
     };
     let status = rows.describe(busy, &app.nodes());

@@ -47,7 +47,7 @@ pub(super) async fn objects<S: Site>(State(handler): State<Handler<S>>, caller: 
     let read =
         move |tx: &rusqlite::Transaction<'_>| objects::read(tx, &views, rights, |token| busy.running(token));
     let objects = {
-        let _turn = app.turns.take(rights).await;
+        let _turn = app.user_queues.wait(rights).await;
         app.database.transact(read).await?
     };
     Ok(Json(Objects {

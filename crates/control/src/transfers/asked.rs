@@ -70,7 +70,7 @@ async fn note<S: Site>(
     asked: Vec<Transfer>,
 ) -> Result<Vec<String>, ApiError> {
     // While this turn lasts nobody takes the room that there is.
-    let _turn = app.turns.take(rights).await;
+    let _turn = app.user_queues.wait(rights).await;
     let count = asked.len() as u64;
     if !app.database.transact(move |tx| transfers::make_room(tx, owner, count)).await? {
         let message = format!("you have {ON_DEMAND_MAX} stages under way, in all buffers together");
@@ -187,7 +187,7 @@ async fn count<S: Site>(
     let mut sum = StageCounts::default();
     for piece in pieces::of(scope) {
         let space = located.space.clone();
-        let _turn = app.turns.take(rights).await;
+        let _turn = app.user_queues.wait(rights).await;
         sum.add(app.database.transact(move |tx| transfers::count(tx, &space, &piece)).await?);
     }
     Ok(sum)

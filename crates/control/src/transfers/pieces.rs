@@ -55,7 +55,7 @@ pub(super) async fn page<S: Site>(
     question: Question,
 ) -> Result<Vec<Transfer>, ApiError> {
     let (space, piece) = (space.clone(), piece.clone());
-    let _turn = app.turns.take(rights).await;
+    let _turn = app.user_queues.wait(rights).await;
     app.database.transact(move |tx| question(tx, &space, &piece, after)).await
 }
 

@@ -1,5 +1,5 @@
-//! Users take turns at what costs control time: one request of a user at a time, so that whoever comes, as the workload
-//! manager, waits for one of each user at most, and not for hundreds of one.
+//! A queue for each user, at what costs control time: control works on one request of a user at a time, so that another
+//! caller, as the workload manager, waits for one request of each user at most, and not for hundreds of one user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::rights::Rights;
 
-/// Whose turn is taken.
+/// The queues of all users.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct UserQueues {
     of_users: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -19,9 +19,9 @@ pub(crate) struct Turn {
     _of_user: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
-    /// Waits for the turn of who asks.
-    pub(crate) async fn take(&self, rights: Rights) -> Turn {
+impl UserQueues {
+    /// Waits until it is the caller's turn in its user's queue.
+    pub(crate) async fn wait(&self, rights: Rights) -> Turn {
         let Rights::Owner(uid) = rights else { return Turn { _of_user: None } };
         let of_user = {
             let mut of_users = self.of_users.lock().unwrap_or_else(PoisonError::into_inner);
