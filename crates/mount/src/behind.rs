@@ -123,7 +123,7 @@ impl Behind {
 
     /// Whether anything is held of a file.
     pub fn holds(&self, ino: Ino) -> bool {
-        // Not waited for: who is sending it, or adds to it, has the file.
+        // Not waited for: whoever is sending it, or adds to it, has the file.
         lock(&self.files).get(&ino).is_some_and(|file| file.try_lock().map_or(true, |file| file.bytes > 0))
     }
 

@@ -27,7 +27,7 @@ pub fn begin(folder: &Path, exclusive: bool) -> io::Result<(Sharing, Option<Unix
     if !exclusive {
         return Ok((Sharing::Shared, None));
     }
-    // Before the mark is looked for: who does not find the socket has written it in time.
+    // Before the mark is looked for: whoever does not find the socket has written it in time.
     let listener = listen(folder)?;
     let sharing = if is_marked(folder) { Sharing::Demoted } else { Sharing::Exclusive };
     Ok((sharing, Some(listener)))

@@ -1,4 +1,4 @@
-//! FUSE: the kernel's requests, answered by a [`Namespace`].
+//! FUSE: the kernel's requests, answered by a [`MountView`].
 //!
 //! Files are opened for direct I/O (each write arrives with exactly its bytes, parallel inside the file's end) or,
 //! where the whole file is one local object in a volume, passed through. The kernel's write-back cache is never used:
@@ -35,7 +35,7 @@ use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 
 use crate::ledger::Ledger;
-use crate::namespace::Namespace;
+use crate::view::MountView;
 use contents::Contents;
 pub use kept_names::Names;
 use kept_names::OLD_KERNELS_CACHE;
@@ -97,7 +97,7 @@ pub struct Mounted {
 /// # Errors
 /// What mounting failed with.
 pub fn mount(
-    namespace: Namespace,
+    namespace: MountView,
     mountpoint: &Path,
     name: &str,
     ledger: impl FnOnce(Negotiated) -> io::Result<Ledger>,
@@ -131,7 +131,7 @@ pub fn mount(
 /// # Errors
 /// What taking over failed with.
 pub fn resume(
-    namespace: Namespace,
+    namespace: MountView,
     device: Device,
     negotiated: &Negotiated,
     ledger: Ledger,
@@ -144,7 +144,7 @@ pub fn resume(
     Ok(Mounted { session, device, resumable: true, names, write_back })
 }
 
-fn agree(namespace: &Namespace, device: &Device, privileged: bool) -> io::Result<Negotiated> {
+fn agree(namespace: &MountView, device: &Device, privileged: bool) -> io::Result<Negotiated> {
     let mut capabilities = CAPABILITIES;
     if privileged {
         // Registering a backing file takes CAP_SYS_ADMIN.
@@ -170,7 +170,7 @@ fn agree(namespace: &Namespace, device: &Device, privileged: bool) -> io::Result
 
 /// Answers the kernel.
 struct Kernel {
-    namespace: Arc<Namespace>,
+    namespace: Arc<MountView>,
     /// How long the kernel may use names and attributes without asking, at most.
     cache_max: Duration,
     device: Device,
@@ -241,7 +241,7 @@ impl Handler for Kernel {
 }
 
 impl Kernel {
-    fn new(namespace: Namespace, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel {
+    fn new(namespace: MountView, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
         let pages = adopted::adopt(&ledger, device, namespace.client(), &passthrough);
         let namespace = Arc::new(namespace);

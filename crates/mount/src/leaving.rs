@@ -10,7 +10,7 @@
 //! keeps for as long as any process is in it. Nobody waits for those: the mount ends with this process, and copies of
 //! it fail.
 //!
-//! Who is cut off loses nothing that it stored through a mapping before: the kernel writes that back first. Storage
+//! Whoever is cut off loses nothing that it stored through a mapping before: the kernel writes that back first. Storage
 //! nodes that hang are not waited for: then [`UNWRITTEN`] says that something is lost, which the supervisor passes on.
 //!
 //! **Invariant:** whatever ended the mount, the storage nodes hear that the session ends, or it is logged that they did
@@ -123,7 +123,7 @@ impl Ends {
         );
         tracing::error!("{lost}");
         if let Err(error) = std::fs::write(&self.unwritten, lost) {
-            tracing::warn!(path = %self.unwritten.display(), %error, "the node is not told of that");
+            tracing::warn!(path = %self.unwritten.display(), %error, "cannot tell the node of that");
         }
     }
 

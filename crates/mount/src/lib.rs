@@ -1,6 +1,6 @@
 //! A namespace as a mounted file system.
 //!
-//! [`kernel`] translates between the `fuse` crate and the client; [`namespace`] is what of the client's operations is
+//! [`kernel`] translates between the `fuse` crate and the client; [`view`] is what of the client's operations is
 //! another one in a mount. A process of a mount may die: [`ledger`] and [`handover`]
 //! have what its successor needs to go on under the application's open files. [`renewing`] hears of another key.
 
@@ -13,6 +13,6 @@ pub mod handover;
 pub mod kernel;
 pub mod leaving;
 pub mod ledger;
-pub mod namespace;
 pub mod renewing;
 mod usage;
+pub mod view;

@@ -17,8 +17,8 @@ use mount::handover;
 use mount::kernel::{self, Mounted, WriteBack};
 use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
-use mount::namespace::Namespace;
 use mount::renewing::{self, specification};
+use mount::view::MountView;
 use wire::node::MountSpec;
 
 /// A few connections to each of hundreds of storage nodes.
@@ -58,10 +58,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let ledger = path.with_file_name("ledger");
     let folder = path.parent().unwrap_or(Path::new(""));
     let (sharing, listener) =
-        demotion::begin(folder, spec.exclusive).context("listen for who shares the namespace")?;
+        demotion::begin(folder, spec.exclusive).context("listen for mounts that share the namespace")?;
     let begun = if arguments.resume { take_up } else { begin };
     let (client, behind, identity) = begun(&spec, &ledger, sharing)?;
-    let namespace = Namespace::new(client.with_sharing(sharing), behind);
+    let namespace = MountView::new(client.with_sharing(sharing), behind);
     let (client, farewell) = (Arc::clone(namespace.client()), namespace.farewell());
     let mounted = match identity {
         Some((ledger, negotiated)) => {
@@ -72,7 +72,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => mount(namespace, &spec, &ledger)?,
     };
     if let Some(listener) = listener {
-        demotion::serve(listener, client, mounted.names).context("wait for who shares the namespace")?;
+        demotion::serve(listener, client, mounted.names)
+            .context("wait for mounts that share the namespace")?;
     }
     let offer = path.with_file_name("device.sock");
     if mounted.resumable {
@@ -96,7 +97,7 @@ fn begin(spec: &MountSpec, ledger: &Path, sharing: Sharing) -> anyhow::Result<Be
     Ok((client, behind.context("make the journal of what is held back")?, None))
 }
 
-fn mount(namespace: Namespace, spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
+fn mount(namespace: MountView, spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let session = namespace.session();
     let name = disk::mount_table::name_of(spec.target.instance.as_str());
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });

@@ -1,6 +1,6 @@
 //! Another credential for this mount: its node puts it into the specification while the key of the buffer is changed,
-//! and waits until this process has read it. It is asked for whenever a connection begins; here it is heard of before,
-//! as what is said on open connections may have to be encrypted from then on.
+//! and waits until this process has read it. Each new connection reads it. Here the process learns of it at once, as
+//! what it sends on open connections may have to be encrypted from then on.
 
 use std::path::Path;
 
@@ -11,6 +11,14 @@ use wire::node::MountSpec;
 
 /// Room for some events, bytes: each is at most a head and a name long.
 const EVENTS_BYTES: usize = 4096;
+
+/// What is logged where no watch could be had, as beyond the sysctl fs.inotify.max_user_instances.
+const UNWATCHED: &str = "cannot watch for a new key (inotify): if the buffer's pool is encrypted later, mount the \
+     buffer again, as what this mount says stays unencrypted until then";
+
+/// What is logged when this process hears of no more keys.
+const ENDED: &str = "stopped watching for a new key (inotify): changing the key of the buffer, if it is encrypted, \
+     fails until it is mounted again";
 
 /// Reads the specification of a mount.
 ///
@@ -31,7 +39,7 @@ pub fn begin(path: &Path) -> anyhow::Result<()> {
     let queue = match watch(path) {
         Ok(queue) => queue,
         Err(error) => {
-            tracing::warn!(%error, "inotify: what this mount says stays in clear until it is mounted anew");
+            tracing::warn!(%error, "{UNWATCHED}");
             return say(path, "");
         }
     };
@@ -44,10 +52,10 @@ pub fn begin(path: &Path) -> anyhow::Result<()> {
             let is_it = match events.next() {
                 Ok(event) => event.file_name().map(|name| name.to_bytes()) == name_of(&path),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return tracing::error!(%error, "no newer credential is heard of any more"),
+                Err(error) => return tracing::error!(%error, "{ENDED}"),
             };
             if is_it && let Err(error) = hear(&path) {
-                tracing::error!(%error, "a newer credential is not heard");
+                tracing::error!(%error, "cannot take the new key of the buffer: change it again");
             }
         }
     };

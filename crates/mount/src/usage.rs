@@ -75,7 +75,7 @@ pub fn statfs_of(usage: &Usage) -> StatFsOut {
     let free = usage.capacity.saturating_sub(usage.used) / unit;
     // It is beside the capacity: what can be written is not less for it.
     let metadata = usage.metadata.map_or(0, |metadata| metadata.used / unit);
-    // A home of before says nothing: as many more as there are free blocks is a modest promise.
+    // A home of an older release says nothing: as many more as there are free blocks is a modest promise.
     let more = usage.metadata.map_or(free, |metadata| metadata.files);
     StatFsOut {
         blocks: usage.capacity / unit,

@@ -12,7 +12,7 @@ use super::pages::Pages;
 use super::passthrough::Passthrough;
 use crate::ledger::Ledger;
 
-/// A mount of before objects were noted gave it.
+/// A mount from before objects were noted gave it.
 const UNKNOWN: (u64, u64) = (0, 0);
 
 /// Takes over backing files, and who has pages.

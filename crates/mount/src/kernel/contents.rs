@@ -26,7 +26,7 @@ use super::done;
 use super::pages::{End, Pages, Step};
 use super::waiting::Waiting;
 use super::write_back::Refused;
-use crate::namespace::Namespace;
+use crate::view::MountView;
 
 /// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the
 /// kernel tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and
@@ -49,7 +49,7 @@ pub(super) type Fill = (ReadIn, Reply);
 
 /// What is in files.
 pub(super) struct Contents {
-    pub(super) namespace: Arc<Namespace>,
+    pub(super) namespace: Arc<MountView>,
     pub(super) pages: Pages<Fill>,
     notifier: Notifier,
     dropping: Waiting,
@@ -66,7 +66,7 @@ struct Change {
 }
 
 impl Contents {
-    pub(super) fn new(namespace: Arc<Namespace>, pages: Pages<Fill>, device: &Device) -> Contents {
+    pub(super) fn new(namespace: Arc<MountView>, pages: Pages<Fill>, device: &Device) -> Contents {
         let (notifier, dropping) = (Notifier::new(device), Waiting::new(DROPPING_MAX));
         Contents { namespace, pages, notifier, dropping, refused: Refused::default() }
     }
@@ -167,7 +167,7 @@ impl Contents {
             let set = SetAttr { drop_privileges: true, ..SetAttr::default() };
             self.namespace.setattr(RequestId::Given(id), ino, &set)?;
             if let Err(error) = self.notifier.inode_changed(ino.into(), ATTRIBUTES_ONLY, 0) {
-                tracing::warn!(%ino, %error, "the kernel may tell a mode for a while that a write has changed");
+                tracing::warn!(%ino, %error, "the kernel may show for a while the mode from before a write");
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Open files: their handles. Their bytes are in [`super::contents`].
 //!
 //! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`client::Client::handle`]);
-//! what else there is to know goes by the inode. So it means the same to any process that serves the mount. Who gets
-//! which of them is in [`client::Sharing::way`].
+//! what else there is to know goes by the inode. So it means the same to any process that serves the mount. Whoever
+//! gets which of them is in [`client::Sharing::way`].
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,7 +18,7 @@ use super::names::{creator, id_of};
 use super::pages::Joined;
 use super::{Kernel, attributes, done};
 use crate::ledger::record::{Backing, Record};
-use crate::namespace::Seek;
+use crate::view::Seek;
 
 /// A handle whose reads and writes come to us.
 const DIRECT: u64 = 0;

@@ -1,6 +1,6 @@
 //! Has the kernel forget the names that it keeps.
 //!
-//! **Invariant:** once [`Names::forget`] has returned, the kernel uses no name that it was told of before.
+//! **Invariant:** once [`Names::forget`] has returned, the kernel uses no name that it was told before.
 
 use std::io;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use fuse::request::Request;
 use model::Ino;
 
 use super::{Kernel, done};
-use crate::namespace::Namespace;
+use crate::view::MountView;
 
 /// How many may wait for locks at once; each has a thread. One more is told ENOLCK.
 pub(super) const WAITING_MAX: usize = 1024;
@@ -134,7 +134,7 @@ fn owner_of(asked: &LockIn) -> u64 {
 }
 
 /// Whoever is let in by a lock that becomes shared must see what was written under it.
-fn settle_before(namespace: &Namespace, ino: Ino, lock: &FileLock) {
+fn settle_before(namespace: &MountView, ino: Ino, lock: &FileLock) {
     if lock.kind == LockKind::Shared {
         namespace.settle(ino);
     }

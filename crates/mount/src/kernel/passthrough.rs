@@ -113,12 +113,12 @@ impl Passthrough {
                 return Ok(Some((number, handed)));
             }
             Err(error) if is_passing(&error) => {
-                tracing::warn!(%ino, %error, "a file is not passed through to the kernel");
+                tracing::warn!(%ino, %error, "cannot pass a file through to the kernel");
             }
             Err(error) => {
                 // Neither the kind of volume nor our rights change while we are mounted: no use asking for each file.
                 if self.usable.swap(false, Ordering::Relaxed) {
-                    tracing::info!(reason = %error, "files are not passed through to the kernel");
+                    tracing::info!(reason = %error, "cannot pass files through to the kernel");
                 }
             }
         }

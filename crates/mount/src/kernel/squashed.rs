@@ -136,7 +136,7 @@ fn opened(ino: Ino, open: &OpenIn) -> Vec<Asked> {
     wanted.map(|(_, write)| Asked::Open { ino, write }).collect()
 }
 
-/// Times that are set to now are changed as by a write: who may write may do that.
+/// Times that are set to now are changed as by a write: whoever may write may do that.
 fn changed(ino: Ino, set: &SetAttrIn) -> Vec<Asked> {
     let has = |flag| set.valid & flag != 0;
     let mut wanted = attributes::wanted(set);

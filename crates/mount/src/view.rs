@@ -21,16 +21,16 @@ pub enum Seek {
 }
 
 /// One mounted namespace.
-pub struct Namespace {
+pub struct MountView {
     client: Arc<Client>,
     /// Where commit coherence is enough.
     behind: Option<Arc<Behind>>,
     usage: Arc<LastUsage>,
 }
 
-impl Namespace {
+impl MountView {
     /// The namespace that `client` uses; `behind`: small writes may be held back there.
-    pub fn new(client: Client, behind: Option<Behind>) -> Namespace {
+    pub fn new(client: Client, behind: Option<Behind>) -> MountView {
         let client = client.hold_closes();
         client.look_out_for_losses();
         client.confirm_with_age();
@@ -38,7 +38,7 @@ impl Namespace {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();
         }
-        Namespace { client, behind: behind.map(Arc::new), usage: Arc::default() }
+        MountView { client, behind: behind.map(Arc::new), usage: Arc::default() }
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
