@@ -75,7 +75,7 @@ pub fn removing(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The file system's; also ENOTEMPTY where an earlier one is still being removed.
-pub fn set_aside(path: &Path) -> io::Result<()> {
+pub fn begin_removal(path: &Path) -> io::Result<()> {
     match if_there(std::fs::rename(path, removing(path)))? {
         Some(()) => sync_names(path),
         None => Ok(()),
@@ -86,9 +86,9 @@ pub fn set_aside(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The file system's; repeat it.
-pub fn discard(aside: &Path) -> io::Result<()> {
-    if_there(std::fs::remove_dir_all(aside))?;
-    sync_names(aside)
+pub fn discard(folder: &Path) -> io::Result<()> {
+    if_there(std::fs::remove_dir_all(folder))?;
+    sync_names(folder)
 }
 
 fn beside(path: &Path, prefix: &str) -> PathBuf {
@@ -110,9 +110,9 @@ mod tests {
         assert_eq!(stages(), [Stage::Making]);
         publish(&path).unwrap();
         assert_eq!(stages(), [Stage::InUse]);
-        set_aside(&path).unwrap();
+        begin_removal(&path).unwrap();
         assert_eq!(stages(), [Stage::Removing]);
-        set_aside(&path).unwrap();
+        begin_removal(&path).unwrap();
         discard(&removing(&path)).unwrap();
         assert_eq!(stages(), []);
         discard(&removing(&path)).unwrap();

@@ -8,7 +8,7 @@
 //! PARENT/.removing-NAME    one that is being removed: nobody may use it any more
 //! ```
 //!
-//! **Invariant:** an error other than "there is nothing" is never taken for it: who cannot look does not know.
+//! **Invariant:** an error other than "there is nothing" is never taken for it: whoever cannot look does not know.
 
 pub mod aligned;
 pub mod below;
@@ -25,7 +25,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-pub use folders::{Found, Stage, discard, making, names, publish, removing, set_aside};
+pub use folders::{Found, Stage, begin_removal, discard, making, names, publish, removing};
 pub use kept::{read, replace};
 pub use room::Room;
 

@@ -114,7 +114,7 @@ pub(crate) fn find_for<T: OnDisk>(what: &str, folder: &Path) -> Result<Option<T>
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let removing = disk::removing(folder);
     disk::discard(&removing)?;
-    disk::set_aside(folder)?;
+    disk::begin_removal(folder)?;
     // A name that is in the way, and no folder, is taken for "there is nothing" by the calls above.
     if disk::exists(folder)? {
         return Err(named("take out of use", folder)(io::ErrorKind::AlreadyExists.into()));
@@ -150,7 +150,7 @@ mod tests {
         make("newer", &[(SPEC, "{\"format\":2}"), ("journal", "x")]);
         make("begun", &[("spec.new", "")]);
         make("removed", &[(SPEC, "7")]);
-        disk::set_aside(&dir.path().join("removed")).unwrap();
+        disk::begin_removal(&dir.path().join("removed")).unwrap();
         let found = folders::<u32>(dir.path()).unwrap();
         assert_eq!(found, [(dir.path().join("whole"), 7)]);
         let left = disk::names(dir.path()).unwrap();

@@ -273,7 +273,7 @@ impl Shard {
                 return Ok(state);
             }
             drop(state);
-            self.set_numbers_aside()?;
+            self.reserve_numbers()?;
         }
     }
 

@@ -81,7 +81,7 @@ fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Res
 ///
 /// # Errors
 /// Something is still there: repeat it.
-pub fn remove(aside: &Path) -> Result<(), FragmentError> {
-    volume::remove(aside)?;
-    disk::discard(aside).map_err(|cause| FragmentError::io("remove", aside, cause))
+pub fn remove(folder: &Path) -> Result<(), FragmentError> {
+    volume::remove(folder)?;
+    disk::discard(folder).map_err(|cause| FragmentError::io("remove", folder, cause))
 }

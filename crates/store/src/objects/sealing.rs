@@ -88,7 +88,7 @@ impl Objects {
                 match self.prepare(guard, idle, pace) {
                     _ if self.keeper().is_closed() => return Ok(()),
                     Ok(object) => prepared.extend(object),
-                    Err(error) => self.set_aside(guard, error)?,
+                    Err(error) => self.note_unsealable(guard, error)?,
                 }
             }
             for object in self.synced(prepared) {
@@ -101,7 +101,7 @@ impl Objects {
 
     /// An object that cannot be sealed is noted as damaged where that is about itself: the others are sealed. Its seal
     /// stays as it is, and so does what reads say of it.
-    fn set_aside(&self, guard: &Guard, error: io::Error) -> io::Result<()> {
+    fn note_unsealable(&self, guard: &Guard, error: io::Error) -> io::Result<()> {
         self.note_fault(guard.ino(), &Fault::of(&error).ok_or(error)?);
         guard.rest_anew();
         Ok(())

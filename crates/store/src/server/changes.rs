@@ -51,11 +51,11 @@ impl Server {
         // What was being made has no objects yet, and may be made anew at this moment.
         let is_made = found.stage == disk::Stage::Making;
         let _unchanged = is_made.then(|| self.changing.lock().expect(POISON));
-        let aside = &found.path;
-        match create::remove(aside) {
-            Ok(()) => tracing::info!(path = %aside.display(), "removed what was left of a fragment"),
+        let folder = &found.path;
+        match create::remove(folder) {
+            Ok(()) => tracing::info!(path = %folder.display(), "removed what was left of a fragment"),
             Err(error) => tracing::warn!(
-                path = %aside.display(),
+                path = %folder.display(),
                 error = &error as &dyn std::error::Error,
                 "cannot remove what is left of a fragment; the next start tries again"
             ),
@@ -190,7 +190,7 @@ impl Server {
             cause,
         });
         let take_back = |_: &FragmentError| {
-            if disk::set_aside(folder).is_ok() {
+            if disk::begin_removal(folder).is_ok() {
                 undo(&disk::removing(folder));
             }
         };
@@ -233,7 +233,7 @@ impl Server {
         create::remove(&removing).map_err(failed)
     }
 
-    /// Sets a fragment aside, and serves it no more.
+    /// Serves a fragment no more, and begins to remove its folder.
     fn take_out_of_use(&self, instance: &InstanceId) -> Result<(), ApiError> {
         let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
@@ -253,8 +253,8 @@ impl Server {
         let copies = self.copies.write().expect(POISON).remove(instance);
         copies.iter().for_each(|copies| copies.close());
         // One step, and durable: a node that is killed now does not serve what is half gone.
-        if let Err(cause) = disk::set_aside(&folder) {
-            let error = FragmentError::Io { operation: "set aside", path: folder, cause };
+        if let Err(cause) = disk::begin_removal(&folder) {
+            let error = FragmentError::Io { operation: "begin to remove", path: folder, cause };
             self.refuse(unknown(instance.to_owned()), &error);
             return Err(failed(error));
         }
@@ -270,10 +270,10 @@ pub(super) fn name_of(folder: &Path) -> InstanceId {
 }
 
 /// Removes what a call has made that then failed. The error that its caller is told is the first.
-fn undo(aside: &Path) {
-    if let Err(error) = create::remove(aside) {
+fn undo(folder: &Path) {
+    if let Err(error) = create::remove(folder) {
         tracing::warn!(
-            path = %aside.display(),
+            path = %folder.display(),
             error = &error as &dyn std::error::Error,
             "cannot remove a fragment that could not be made; the next start removes it"
         );

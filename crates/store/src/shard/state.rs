@@ -31,7 +31,7 @@ use crate::errno::errno_of;
 use crate::log_folder::Folder;
 pub use replayed::Replayed;
 
-/// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for
+/// Inode numbers that are reserved at once: a power loss costs as many of 2^64, and one sync of the log is needed for
 /// so many new files.
 const NUMBERS: u64 = 1 << 20;
 
@@ -63,7 +63,7 @@ pub struct State {
     verifier: Option<u64>,
 }
 
-/// Which inode numbers are set aside: those below `durable` may be given out, those below `noted` once the log is
+/// Which inode numbers are reserved: those below `durable` may be given out, those below `noted` once the log is
 /// synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
@@ -135,7 +135,7 @@ impl State {
         self.record(None, Record::Verified { verifier })
     }
 
-    /// Notes that more numbers are set aside; they may be given out once the log is synced.
+    /// Notes that more numbers are reserved; they may be given out once the log is synced.
     ///
     /// # Errors
     /// The errno of the log.
@@ -151,7 +151,7 @@ impl State {
         self.tree.next_ino() < self.numbers.durable
     }
 
-    /// Whether more numbers should be set aside soon.
+    /// Whether more numbers should be reserved soon.
     pub fn wants_numbers(&self) -> bool {
         self.tree.next_ino() + NUMBERS / 2 > self.numbers.noted
     }

@@ -1,4 +1,4 @@
-//! The log's upkeep beside the shard's work: making it durable, setting inode numbers aside, and replacing it by a
+//! The log's upkeep beside the shard's work: making it durable, reserving inode numbers, and replacing it by a
 //! shorter one when it has grown.
 //!
 //! A log is replaced from what it has on the disk, read again by a thread of its own: the shard's lock is taken only to
@@ -74,7 +74,7 @@ impl Upkeep {
 struct SyncedHere {
     /// All entries before this one.
     next: u64,
-    /// The note that inode numbers up to this one are set aside.
+    /// The note that inode numbers up to this one are reserved.
     numbered: Ino,
     /// What was just done; nothing where there was nothing to do.
     sync: Option<Sync>,
@@ -131,7 +131,7 @@ impl Shard {
     ///
     /// # Errors
     /// The errno of the log.
-    pub(super) fn set_numbers_aside(&self) -> Result<(), Errno> {
+    pub(super) fn reserve_numbers(&self) -> Result<(), Errno> {
         let mut state = self.lock();
         if state.wants_numbers() {
             state.note_numbers()?;
@@ -149,7 +149,7 @@ impl Shard {
         drop(state);
         if wants_numbers {
             // Whoever makes a file when the last number is gone is told why there are no more.
-            let _ahead = self.set_numbers_aside();
+            let _ahead = self.reserve_numbers();
         }
         if is_due && !self.upkeep.replacing.swap(true, Ordering::AcqRel) {
             let shard = self.clone();
