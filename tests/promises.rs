@@ -47,9 +47,9 @@ fn sentences(promises: &str) -> Vec<u32> {
     promises.lines().filter_map(|line| line.split('.').next()?.parse().ok()).collect()
 }
 
-/// Those of a table's rows: `| 1 | `.
-fn rows(table: &str) -> Vec<u32> {
-    table.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok()).collect()
+/// Those of a list of tests: `- **1** `.
+fn tested(list: &str) -> Vec<u32> {
+    list.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("** ")?.0.parse().ok()).collect()
 }
 
 #[test]
@@ -62,18 +62,18 @@ fn every_test_that_the_pages_on_compatibility_and_security_name_exists() {
 }
 
 #[test]
-fn every_promise_of_security_has_its_row() {
+fn every_promise_of_security_has_its_tests() {
     let (_, text) = code_and("docs/run/security.md");
-    let (promises, table) = text.split_once("| promise | tests |").expect("there is a table");
-    let (table, _) =
-        table.split_once("| promise | tests |").expect("and one of buffers over the nodes of a job");
-    assert_eq!(sentences(promises), rows(table));
+    let (promises, list) = text.split_once("Tests of each promise:").expect("there is a list");
+    let (list, _) =
+        list.split_once("Tests of each promise:").expect("and one of buffers over the nodes of a job");
+    assert_eq!(sentences(promises), tested(list));
 }
 
 #[test]
-fn every_sentence_has_its_row_and_every_test_that_is_named_exists() {
+fn every_sentence_has_its_tests_and_every_test_that_is_named_exists() {
     let (code, text) = code_and("docs/SEMANTICS.md");
-    let (promises, table) = text.split_once("## Which tests show it").expect("there is a table");
-    assert_eq!(sentences(promises), rows(table));
-    quoted(table).for_each(|name| assert_is_test(&code, name));
+    let (promises, list) = text.split_once("## Which tests show it").expect("there is a list");
+    assert_eq!(sentences(promises), tested(list));
+    quoted(list).for_each(|name| assert_is_test(&code, name));
 }
