@@ -1,5 +1,5 @@
-//! A storage node and a client read frames from whoever connects: whatever the bytes are, a connection gives messages or
-//! an error, and never asks for more memory than the protocol allows a frame.
+//! A storage node and a client read frames from anybody: whatever the bytes are, a connection gives messages or an
+//! error, and never asks for more memory than the protocol allows a frame.
 
 #![no_main]
 

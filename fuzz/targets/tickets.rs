@@ -1,4 +1,4 @@
-//! A stage's ticket comes over HTTP from whoever reaches a node: no specification is believed that control did not sign.
+//! A stage's ticket comes over HTTP from anybody who reaches a node: none is believed that control did not sign.
 
 #![no_main]
 

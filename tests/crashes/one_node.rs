@@ -176,7 +176,7 @@ fn names_that_the_home_node_lost_are_an_error_at_fsync_of_files_and_folders() {
     let log = sick.site.mount_log(0);
     assert!(log.lines().any(|line| line.contains("ERROR") && line.contains("n0")), "{log}");
 
-    // Who comes later is not concerned.
+    // Whoever comes later is not concerned.
     let mut after = File::create_new(folder.join("after")).expect("all nodes are there");
     after.write_all(b"after").and_then(|()| after.sync_all()).expect("it was made after the loss");
     sick.lose_power();

@@ -116,7 +116,7 @@ fn what_is_damaged_on_one_of_two_nodes_is_read_and_repaired_and_a_scrub_says_so(
     flip(&own, 5);
     cluster.forebay(&["mount", text, "--token", &token]).expect_success();
     assert!(fs::read(&file).unwrap() == bytes);
-    assert!(is_good(), "who reads it has it repaired");
+    assert!(is_good(), "whoever reads it has it repaired");
     let says = || cluster.forebay(&["status"]).expect_success().stdout;
     let repaired = || says().contains("data repaired on node n0: 1 damaged place since it was started");
     assert!(wait_until_told(SOON, repaired), "{}", says());

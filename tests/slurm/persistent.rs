@@ -55,7 +55,7 @@ pub fn owners_alone(site: &Site) {
 /// A name as Slurm's own tests have it: made, used from a shell, staged out, named in a command, removed.
 pub fn name_with_a_dot(site: &Site) {
     let pfs = site.pfs(ADA, "dotted");
-    // Who uses it first waits until it is made.
+    // Whoever uses it first waits until it is made.
     let first = site.submit(ADA, &pfs, "#!/bin/bash\n#DW persistentdw name=test35.1\nscontrol show burst\n");
     site.submit(ADA, &pfs, &create("test35.1", "striped")).wait_success();
     first.wait_success();

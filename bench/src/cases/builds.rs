@@ -69,7 +69,7 @@ fn compare(work: &Work, medium: Medium, old: &Path, effort: Effort) -> Result<Ve
     let (today, former) = (of(program_folder())?, of(old.canonicalize()?)?);
     report::note(&format!("measuring: {}", today.name()));
     let both = |buffer: &Buffer| (work.run)(buffer);
-    // Who comes first finds disk and memory that nobody has used for long.
+    // Whoever comes first finds disk and memory that nobody has used for long.
     both(&former)?;
     both(&today)?;
     let pairs = alternate(effort.pairs, || both(&today), || both(&former))?;

@@ -35,7 +35,7 @@ const WORKS: [(&str, &str); 3] =
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let digits = "5a".repeat(32);
     let (encrypted, clear) = (Side::start(&format!("{ENCRYPTED}{digits}"))?, Side::start(&digits)?);
-    // Who comes first finds memory that nobody has used for long.
+    // Whoever comes first finds memory that nobody has used for long.
     encrypted.run()?;
     clear.run()?;
     let figures = alternate(effort.pairs, || encrypted.run(), || clear.run())?;

@@ -128,7 +128,7 @@ impl Site {
         let buffer = Buffer::mount_of(medium, nodes, Volume::Default, capacity)?;
         let second = namespace::mount_shared(&buffer, 1, Coherence::Posix)?.remove(0);
         let pfs = buffer.folder_beside("pfs");
-        // Who is not root has the disk as it is.
+        // Whoever is not root has the disk as it is.
         let own_disk = !in_memory && rustix::process::geteuid().is_root();
         let disk = if own_disk { Some(DiskImage::mount(&pfs, PFS_BYTES)?) } else { None };
         let target = namespace::target(&buffer)?;

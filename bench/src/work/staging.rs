@@ -14,7 +14,7 @@ use tests::processes;
 use wire::control::{Owner, StageStatus};
 use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
 
-/// How often it is looked who copies, and how much memory they had.
+/// How often to look who copies, and how much memory they had.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What one run of a stage took.

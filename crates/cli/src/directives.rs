@@ -81,7 +81,9 @@ fn capacity(size: &str) -> Result<Line, Failure> {
 /// It is no size, or 0.
 pub fn check_capacity(size: &str) -> Result<(), Failure> {
     match model::size::parse(size) {
-        Ok(0) => Err(Failure::usage(format!("--capacity {size} is nothing"), "ask for some, as 10GiB")),
+        Ok(0) => {
+            Err(Failure::usage(format!("--capacity {size} is zero"), "give a size above zero, such as 10GiB"))
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::usage(format!("--capacity: {error}"), "write a size, as 10GiB")),
     }
@@ -242,7 +244,7 @@ mod tests {
             assert_eq!(failure.exit_code(), ExitCode::Usage);
             assert!(failure.to_string().contains(part), "{failure}");
         }
-        assert!(added("0", &[], &[]).unwrap_err().to_string().contains("is nothing"));
+        assert!(added("0", &[], &[]).unwrap_err().to_string().contains("is zero"));
         assert!(added("10Gig", &[], &[]).unwrap_err().to_string().contains("Gig"));
     }
 }

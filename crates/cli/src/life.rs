@@ -334,7 +334,7 @@ impl<'a> Life<'a> {
             if reachable {
                 let _ = self.session.post_run(true).await;
             }
-            self.told.kept = Some("the run did not come to its end".into());
+            self.told.kept = Some("the run did not finish".into());
         } else if !reachable || self.release_untouched().await.is_err() {
             self.told.kept = Some("it could not be released".into());
         }

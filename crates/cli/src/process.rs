@@ -13,7 +13,7 @@ pub const TERMINATION: Duration = Duration::from_secs(5);
 /// How long execve(2) may take: a process that does not show its marks for longer has none.
 const REPLACEMENT: Duration = Duration::from_millis(200);
 
-/// How often it is looked at meanwhile, at least: on a busy machine that time may pass without us.
+/// How often to look at the process meanwhile, at least: on a busy machine that time may pass without us.
 const LOOKS_MIN: u32 = 20;
 
 /// A process group, by the identity of its leader.

@@ -229,7 +229,8 @@ impl Files {
         }
     }
 
-    /// What to say when a writer closes. Who may leave a hole says so: the size alone would not tell the space then.
+    /// What to say when a writer closes. Whoever may leave a hole says so: the size alone would not tell the space
+    /// then.
     fn report(&self, ino: Ino) -> Option<Written> {
         let file = self.files.get(&ino)?;
         if file.coverage.may_have_holes() {

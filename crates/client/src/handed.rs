@@ -18,7 +18,7 @@ use super::{Client, Result, Since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
     since: Since,
-    /// Its device and number; `None`: a process of before these were noted was given it.
+    /// Its device and number; `None`: a process from before these were noted was given it.
     object: Option<(u64, u64)>,
 }
 

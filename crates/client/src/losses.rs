@@ -1,7 +1,7 @@
 //! What this client knows of losses beside its own, and what the home shard is to hear of those.
 //!
 //! The home keeps every loss until a program was told, whoever's it was: so stages know of it, and syncs of other
-//! clients. Homes of before that do not take part; nothing is said to them.
+//! clients. Homes of older releases do not take part, and clients tell them nothing.
 //!
 //! A disk that fails twice has one commit verifier, so losses are told apart by the numbers that the home gives them.
 //! What a node says of its disk it tells the home by itself, too: that is looked up there, and told only where the home

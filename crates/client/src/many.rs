@@ -97,7 +97,7 @@ impl Operations for Client {
         }
         sum.metadata = match self.home(&MetadataRoom::question()) {
             Ok(Reply::Bytes(bytes)) => MetadataRoom::from_bytes(&bytes),
-            // A home of before does not know that, and a stage is not told.
+            // A home of an older release does not know that, and a stage is not told.
             Err(Errno::STALE) => None,
             Ok(_) => return Err(Errno::PROTO),
             Err(error) => return Err(error),

@@ -33,7 +33,8 @@ impl Client {
 
     /// Tells the shard the size of a file whose last writer closed without the shard knowing it. One that has holes
     /// stays one that is measured: its size does not say how much space it takes. Where permissions are checked the
-    /// shard asks the fragments by itself, a moment later: who has closed the file may not touch its objects any more.
+    /// shard asks the fragments by itself, a moment later: whoever has closed the file may not touch its objects any
+    /// more.
     pub(super) fn settle(&self, ino: Ino, epoch: u64) -> Result<()> {
         if self.nodes.needs_grants() {
             return Ok(());

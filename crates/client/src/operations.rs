@@ -161,7 +161,7 @@ pub trait Contents: Send + Sync {
     fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(FragmentIndex, u64)>;
 
     /// The object of a file on one fragment, open for reading and writing, where that is on this machine and its kernel
-    /// keeps the capacity. Who writes to it tells so by [`Contents::wrote`].
+    /// keeps the capacity. Whoever writes to it tells so by [`Contents::wrote`].
     ///
     /// # Errors
     /// ENOTSUP where that is not so; ENOENT where nothing was written to it.

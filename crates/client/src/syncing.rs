@@ -153,7 +153,7 @@ impl Client {
         let _alone = self.doubting.lock().expect("no thread panics while it tells the home shard of losses");
         while let Some(news) = commits.news() {
             match self.ask(self.home, &Request::Losses(news.clone()), &[]) {
-                // Who works for a user tells nothing of files that may be others'.
+                // Whoever works for a user tells nothing of files that may be others'.
                 Err(Errno::PERM) => commits.refused(&news),
                 Ok(Reply::Losses(losses)) if commits.hear(&losses) => {}
                 answer => commits.delivered(&news, answer? == Reply::Truth(true)),

@@ -93,7 +93,7 @@ impl<S: Site> App<S> {
                     [Request::DataOut(DataOut::default()), Request::Teardown(Teardown::default())];
                 for function in functions {
                     if let Err(error) = app.run(&token, function).await {
-                        tracing::warn!(?token, %error, "a quarantined session is not finished");
+                        tracing::warn!(?token, %error, "cannot finish a quarantined session");
                         return;
                     }
                 }

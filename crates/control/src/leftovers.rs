@@ -33,7 +33,7 @@ pub(crate) async fn tidy<S: Site>(app: &App<S>) -> Result<(), ApiError> {
         if let Some(instance) = needed(app, &leftover).await? {
             if let Err(error) = tell(app, &leftover.node, &instance).await {
                 let node = leftover.node;
-                tracing::warn!(?node, id = leftover.id, %error, "a node that was given up is not told so");
+                tracing::warn!(?node, id = leftover.id, %error, "cannot tell a node that it was given up");
             }
             continue;
         }
@@ -75,7 +75,7 @@ pub(crate) async fn told<S: Site>(
     // Nobody tells it of an older state afterwards.
     let _alone = app.tidying.lock().await;
     if let Err(error) = tell(app, node, instance).await {
-        tracing::warn!(?node, id = ?instance.id, %error, "a node is not told yet where the parts of a buffer are");
+        tracing::warn!(?node, id = ?instance.id, %error, "cannot tell a node yet where the parts of a buffer are");
         return Ok(());
     }
     app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await

@@ -218,7 +218,7 @@ fn come_back(view: &NodeView) -> String {
         None => {
             format!("it is started again by itself; {} if it stays away", look_into(&view.log, &view.name))
         }
-        Some(_) => format!("start forebay-node on {}, or mend the way to it", view.name),
+        Some(_) => format!("start forebay-node on {}, or repair the network to it", view.name),
     }
 }
 

@@ -161,7 +161,7 @@ fn open_to(config: &Config) -> Result<OpenTo, ControlError> {
 async fn serve_metrics<S: Site>(address: String, app: Arc<App<S>>, policy: Policy) {
     let handler = Handler { app, policy, ending: Arc::new(Notify::new()) };
     if let Err(error) = server::serve_to_all(&address, requests::metrics_router(handler)).await {
-        tracing::error!(error = chain(&error), "nobody can read the metrics");
+        tracing::error!(error = chain(&error), "cannot serve the metrics");
     }
 }
 
@@ -200,14 +200,14 @@ async fn serve<S: Site>(
 /// Goes on with what an earlier life had accepted.
 pub(crate) async fn resume<S: Site>(app: Arc<App<S>>) {
     if let Err(error) = on_demand::resume(&app).await {
-        tracing::error!(%error, "stages on demand of an earlier life do not go on");
+        tracing::error!(%error, "cannot resume the stages on demand from before the restart");
     }
     if let Err(error) = app.resume_quarantined().await {
-        tracing::error!(%error, "quarantined sessions are not finished");
+        tracing::error!(%error, "cannot finish the quarantined sessions");
     }
 }
 
-/// What is made from now on is for nobody else, wherever its folder lies, nor is the database of before: it has the
+/// What is made from now on is for nobody else, wherever its folder lies, nor is an older database: it has the
 /// buffers' keys.
 fn keep_to_ourselves(folder: &Path) -> Result<(), ControlError> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -230,10 +230,10 @@ fn open_folder(folder: &Path) -> Result<(), ControlError> {
 async fn tidy<S: Site>(app: Arc<App<S>>) {
     loop {
         if let Err(error) = leftovers::tidy(&app).await {
-            tracing::warn!(%error, "what nodes left behind is looked at later");
+            tracing::warn!(%error, "cannot look at what nodes left behind; control tries again later");
         }
         if let Err(error) = behind::tell(&app).await {
-            tracing::warn!(%error, "who does not have the present key of a buffer is told later");
+            tracing::warn!(%error, "cannot tell every node the present key of its buffers; control tries again later");
         }
         tokio::time::sleep(TIDY_PERIOD).await;
     }

@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub function: Function,
     /// A call in a hurry does not join one that is patient.
     pub hurry: bool,
-    /// All that it was called with, in one text: who asks for something else is judged by that, after this one.
+    /// All that it was called with, in one text: whoever asks for something else is judged by that, after this one.
     pub arguments: String,
 }
 

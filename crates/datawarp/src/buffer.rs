@@ -137,7 +137,7 @@ pub fn count_existing(mounted: &Mounted, scope: &StageScope) -> Result<StageCoun
         complete += known(mounted, there.by_ref().take(PAIRS_MAX).collect())?;
     }
     if let (StageScope::Directory(folder), 0) = (scope, complete) {
-        // Who waits for a folder to be complete sees it also of one with no file in it.
+        // Whoever waits for a folder to be complete sees it also of one with no file in it.
         complete = known(mounted, vec![folder.clone()])?;
     }
     counts.complete = counts.complete.min(complete);

@@ -15,7 +15,7 @@ use crate::top::Top;
 /// How long a killed predecessor may take to end: the kernel first finishes what it has begun to write.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it has ended.
+/// How often to check whether the predecessor has ended.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Takes the lock; a predecessor that was killed may need a moment to be gone.
@@ -56,7 +56,7 @@ pub(crate) fn drain_alone(top: &Top) -> anyhow::Result<()> {
         if let Some(UCred { uid, .. }) = holder
             && !(uid.is_root() || uid == rustix::process::geteuid() || Some(uid.as_raw()) == top.owner())
         {
-            tracing::warn!("user {} has the name of the lock of {folder}: it is not believed", uid.as_raw());
+            tracing::warn!("user {} holds the lock name of {folder}, and may not: ignored", uid.as_raw());
             return Ok(());
         }
         if Instant::now() >= give_up {
@@ -65,9 +65,9 @@ pub(crate) fn drain_alone(top: &Top) -> anyhow::Result<()> {
                 (format!("process {number}"), format!("end it (`kill {number}`)"))
             });
             bail!(
-                "{folder} is drained by {who} already, which has another folder of its own (--state): each would take \
-                 what the other puts on the PFS for another's; leave the drain to that one, or {advice}, then start \
-                 this one again"
+                "{folder} is drained by {who} already, which has another folder of its own (--state): each would \
+                 take the other's files on the PFS for somebody else's; leave the drain to that one, or {advice}, \
+                 then start this one again"
             );
         }
         std::thread::sleep(PERIOD);

@@ -134,7 +134,7 @@ impl Drain {
     }
 
     /// Ends where its folder on the PFS was moved away or removed: nobody hears of it any more, and its logs are in
-    /// that folder. Who starts it again makes the folder anew, and copies what is missing there.
+    /// that folder. Whoever starts it again makes the folder anew, and copies what is missing there.
     fn end_without_rendezvous(&self) {
         let folder = self.rendezvous.folder().display();
         tracing::error!("{folder} was moved away or removed: the drainer ends");
@@ -193,7 +193,7 @@ impl Drain {
                 std::thread::sleep(PERIOD / 10);
             }
             let answer = settling.join().expect("settling does not panic");
-            // Who reads the answer looks at the counters then.
+            // Whoever reads the answer looks at the counters then.
             self.say(&mut said);
             answer
         })

@@ -55,7 +55,7 @@ fn has_other_leases(file: &File) -> bool {
 }
 
 /// Whether a file there gets another time of change when it is written to through a map: where files are in the
-/// kernel's memory alone, nobody sees the pages change. Who cannot tell takes it for such.
+/// kernel's memory alone, nobody sees the pages change. Whoever cannot tell takes it for such.
 pub(crate) fn stamps_maps(folder: impl AsFd) -> bool {
     statfs::fstatfs(folder.as_fd()).is_ok_and(|found| !IN_MEMORY.contains(&found.filesystem_type()))
 }

@@ -44,7 +44,7 @@ impl Deadline {
         let told =
             Command::new("scontrol").args(["notify", job.as_str(), text]).stdin(Stdio::null()).output();
         if !told.is_ok_and(|output| output.status.success()) {
-            tracing::warn!("scontrol notify does not print that in the job's output");
+            tracing::warn!("cannot print that in the job's output (scontrol notify)");
         }
     }
 }

@@ -197,7 +197,7 @@ impl Flash {
         self.retry();
     }
 
-    /// Notes it where that could not be noted yet. Who asks what is noted does not wait for the PFS.
+    /// Notes it where that could not be noted yet. Whoever asks what is noted does not wait for the PFS.
     pub(crate) fn retry(&self) {
         let is_unnoted = |failed: &&Failed| !failed.is_noted;
         let unnoted =

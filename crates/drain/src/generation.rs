@@ -166,7 +166,7 @@ pub(crate) fn look_in(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Resul
     Ok(Seen { kind, generation, attr: attributes(&found), device: device(&found), is_mounted })
 }
 
-/// The same; `None` where there is nothing. Who cannot look does not know.
+/// The same; `None` where there is nothing. Whoever cannot look does not know.
 ///
 /// # Errors
 /// As of [`look`], other than that there is nothing.

@@ -28,10 +28,10 @@ impl Losses for Lost {
     }
 
     fn add(&self, file: (u64, Stamp)) {
-        // Who asks for the status does not wait until the PFS has the note.
+        // Whoever asks for the status does not wait until the PFS has the note.
         let noted = self.lock().ledger.lose(file);
         if let Err(error) = noted {
-            self.flash.fail(&format!("it takes no note of what it has lost: {error}"));
+            self.flash.fail(&format!("the drainer cannot note on it what it has lost: {error}"));
         }
     }
 

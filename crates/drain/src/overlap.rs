@@ -48,7 +48,7 @@ pub fn overlap(from: &Path, to: &Path) -> Option<String> {
     let (from, to) = (nearest(from), nearest(to));
     let why = || {
         let (from, to) = (from.display(), to.display());
-        format!("{from} and {to} lie in one another: what is drained would be drained again")
+        format!("one of {from} and {to} is inside the other: what is drained would be drained again")
     };
     if is_above(&from, &to) || is_above(&to, &from) {
         return Some(why());

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It is written by those who find that all nodes have decided: the last to do so after the job finds that, and so does
-//! who waits for all of them.
+//! whoever waits for all of them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

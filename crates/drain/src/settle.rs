@@ -50,8 +50,8 @@ impl Drain {
         }
     }
 
-    /// Walks, and waits for what is pending, until nothing of before has got another name meanwhile. Gives what could
-    /// not be looked at, too.
+    /// Walks, and waits for what is pending, until nothing that was there has got another name meanwhile. Gives what
+    /// could not be looked at, too.
     fn decide(&self) -> (Barrier, Vec<Trouble>) {
         let (begun, mut known) = (now(), Known::new());
         let mut walk = self.scan_all();

@@ -146,7 +146,7 @@ impl Drain {
             let stream = listener.accept().and_then(|(stream, _)| heard(stream));
             match stream.and_then(|stream| self.answer_one(stream, state, room)) {
                 Ok(Some(asker)) => {
-                    // Who comes from now on finds no drainer, rather than one that ends without a word.
+                    // Whoever comes from now on finds no drainer, rather than one that ends without a word.
                     drop(listener);
                     let _gone_perhaps = reply(&asker, &self.status());
                     return Ok(());
@@ -185,11 +185,11 @@ impl Drain {
                 })?;
                 return Ok(None);
             }
-            // Before the reply: who has it may look at once.
+            // Before the reply: whoever has it may look at once.
             Some(Order::Stop) => {
                 self.leave();
                 if let Err(error) = room.or_give_up(|| stopped(state)) {
-                    tracing::warn!("end without a note that the user wants it: {error}");
+                    tracing::warn!("note that the user stopped the drain: {error}");
                 }
                 return Ok(Some(stream));
             }
@@ -269,7 +269,7 @@ impl Folder {
             (rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw(), fstat(&self.0)?.st_uid);
         if peer != owner && peer != 0 {
             return Err(std::io::Error::other(format!(
-                "it is of user {peer}, and the folder of user {owner}"
+                "user {peer} listens on it, and user {owner} owns the folder"
             )));
         }
         Ok(stream)

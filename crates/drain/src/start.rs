@@ -237,7 +237,8 @@ fn claims(
 }
 
 impl Drain {
-    /// Wakes who waited for the end of a burst. With the lock: who has just found one is waiting by then.
+    /// Wakes threads that wait for the end of a burst. With the lock: one that has just found a burst is waiting by
+    /// then.
     fn wake(&self) {
         drop(self.lock());
         self.work.notify_all();

@@ -1,7 +1,7 @@
-//! What is said at the rendezvous of a node whose drainer does not run yet, or could not start: who waits for all nodes
-//! of a job counts that node, and hears why.
+//! What is said at the rendezvous of a node whose drainer does not run yet, or could not start: whoever waits for all
+//! nodes of a job counts that node, and hears why.
 //!
-//! **Invariant:** a start that is refused has a file of its own. It takes the place of no drainer's word; who reads
+//! **Invariant:** a start that is refused has a file of its own. It takes the place of no drainer's word; whoever reads
 //! both finds which is the last one about a folder.
 
 use std::io;
@@ -57,7 +57,10 @@ pub(crate) fn refuse_after(word: Option<Word>, settings: &Settings, state: &Path
         (_, None) => rendezvous.remove_word(&settings.host()),
     };
     if let Err(error) = put_back() {
-        tracing::warn!("take back in {} that the drain begins: {error}", rendezvous.folder().display());
+        tracing::warn!(
+            "remove from {} the note that the drain begins: {error}",
+            rendezvous.folder().display()
+        );
     }
 }
 
@@ -87,7 +90,7 @@ pub fn refuse(settings: &Settings, state: &Path, why: &str) {
 fn say_refused(settings: &Settings, state: &Path, why: &str, before: Option<&Status>) {
     if let Err(error) = try_refuse(settings, state, why, before) {
         tracing::warn!(
-            "note in {} that the drain does not run: {error:#}; who waits for all nodes does not hear of this one",
+            "note in {} that the drain did not start: {error:#}; a wait for all nodes does not count this one",
             settings.rendezvous().display()
         );
     }
@@ -145,25 +148,30 @@ fn runs(last: &Status, own: &Own) -> bool {
 /// Why `own` is not drained beside what its namesake `other` drains, and what to do.
 pub(crate) fn in_the_way(other: &Status, own: &Own) -> String {
     let (from, to) = (other.from.display(), other.to.display());
-    let said = format!(
-        "{from} of the node {} is drained to {to} in the session {}, too, by",
-        other.host, other.session
+    let by = match own.is_neighbour(other) {
+        true if is_running(other.pid) => format!("process {}", other.pid),
+        true => format!("process {}, which no longer runs,", other.pid),
+        false => "another machine of that name".to_owned(),
+    };
+    let why = format!(
+        "node {} already drains {from} to {to} in session {}: {by} last reported {} s ago that not all files are \
+         there, and a node reports only one drain in a session",
+        other.host,
+        other.session,
+        other.silence().as_secs()
     );
-    let silence = other.silence().as_secs();
-    let why = "and has not ended with all of its files there: who waits would hear of one of both only";
+    let finish = format!(
+        "wait for it (`forebay drain wait --to {to} --session {}`) and end it (`forebay drain stop --from {from}`)",
+        other.session
+    );
+    let another = "start this drain with another --session";
     match own.is_neighbour(other) {
-        true if is_running(other.pid) => format!(
-            "{said} process {}, last heard of {silence} s ago, {why}; wait for that one and stop it, or give this one \
-             another --session",
-            other.pid
-        ),
-        true => format!(
-            "{said} a process that does not run any more, {why}; start the drain of {from} again, wait for it and stop \
-             it, or give this one another --session"
-        ),
+        true if is_running(other.pid) => format!("{why}; {finish}, or {another}"),
+        true => format!("{why}; start the drain of {from} again, {finish}, or {another}"),
         false => format!(
-            "{said} another machine of that name, last heard of {silence} s ago, {why}; wait for that one and stop \
-             it, or give this one a name of its own with --host, as each machine needs one"
+            "{why}; give each machine a name of its own (--host), or wait for that drain (`forebay drain wait --to \
+             {to} --session {}`) and end it there",
+            other.session
         ),
     }
 }
@@ -188,7 +196,10 @@ pub(crate) fn take_back(rendezvous: &Rendezvous, host: &str, own: &Own) {
     });
     for file in files {
         if let Err(error) = taken_back(&file) {
-            tracing::warn!("take back {}: {error}; who waits still counts it", file.display());
+            tracing::warn!(
+                "remove {}: {error}; a wait for all nodes still reports that start as refused",
+                file.display()
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::status::{Answer, SILENCE_MAX, Status, now_ms};
 /// How often the rendezvous is read.
 const PERIOD: Duration = Duration::from_millis(300);
 
-/// How often it is looked whether an answer could be written.
+/// How often to check whether an answer could be written.
 const ROOM_PERIOD: Duration = Duration::from_secs(1);
 
 /// So often in succession there is no room for one when the PFS counts as full: a copy takes all there is, until it is
@@ -89,7 +89,7 @@ pub fn wait(
 
 /// What the drainers answered, with the last word of those that are done and gone, and how all stand.
 fn heard(rendezvous: &Rendezvous, id: &str) -> std::io::Result<(Vec<Answer>, Vec<Status>)> {
-    // Read first: who comes while we look is waited for.
+    // Read first: whoever comes while we look is waited for.
     let mut answers = rendezvous.answers(id)?;
     let statuses = rendezvous.statuses()?;
     for answer in statuses.iter().filter_map(Status::last_answer) {

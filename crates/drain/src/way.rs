@@ -54,7 +54,8 @@ impl Drain {
                 "make folder {}: {what} is in the way, and nothing is written through it",
                 obstacle.display()
             ),
-            advice: "move it away, or give the folder on the node another name; it is tried again".to_owned(),
+            advice: "move it away, or give the folder on the node another name; the drainer tries again"
+                .to_owned(),
         }
     }
 }

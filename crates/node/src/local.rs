@@ -183,7 +183,7 @@ impl Locals {
         match self.find(id) {
             // What comes back with its disk is kept and listed: nobody asks for it any more.
             Err(error) if given_up && error.code == ErrorCode::LocalAway => {
-                tracing::warn!(id, %error, "a volume is given up that is not there");
+                tracing::warn!(id, %error, "gave up a volume that is not there");
                 return Ok(());
             }
             found => found?,

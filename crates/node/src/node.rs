@@ -103,7 +103,7 @@ impl Node {
         if let Some(storage) = &self.storage
             && let Err(error) = storage.shutdown().await
         {
-            tracing::error!(%error, "the fragments are not closed cleanly");
+            tracing::error!(%error, "cannot close the fragments cleanly");
         }
     }
 

@@ -68,7 +68,8 @@ impl ProcessId {
                 Ok(found) => return found,
                 Err(error) if !told => {
                     let pid = self.pid;
-                    tracing::error!(pid, %error, "cannot tell whether a process lives; asked again until it can");
+                    tracing::error!(pid, %error, "cannot tell whether a process lives; the node keeps asking the \
+                                                  kernel");
                     told = true;
                 }
                 Err(_) => {}

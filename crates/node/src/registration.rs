@@ -11,7 +11,7 @@ use wire::control::{Attended, KnownPart, RegisterNode, Registered};
 use crate::config::{Cluster, Config};
 use crate::node::Node;
 
-/// Before control is asked again that did not answer.
+/// Pause before asking control again, when it did not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How long control may take to reply.
@@ -42,7 +42,7 @@ pub(crate) async fn wait_for_word(node: Arc<Node>) {
 async fn hear(node: &Node, known: Option<Vec<KnownPart>>) {
     let Ok(storage) = node.storage() else { return };
     if let Err(error) = storage.hear_of_parts(known).await {
-        tracing::error!(%error, "what control says of the parts of buffers here is not heard");
+        tracing::error!(%error, "cannot act on what control says of the parts of buffers here");
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(control: Client, registration: RegisterNode, node: Arc<N
                     tracing::warn!(
                         node = ?registration.name,
                         error = error.reason(),
-                        "control does not register this node; it is tried again"
+                        "control does not register this node; the node tries again"
                     );
                 }
                 known = Some(false);

@@ -70,7 +70,7 @@ async fn only_control(
     Err(Refusal(user(ErrorCode::NotControl, message, "ask the control service")))
 }
 
-/// What changes something is a task of its own: a caller that hangs up takes nothing away half done. Who asks again
+/// What changes something is a task of its own: a caller that hangs up takes nothing away half done. Whoever asks again
 /// finds what came of it.
 async fn to_its_end(request: Request, next: Next) -> Result<Response, Refusal> {
     if request.method() == Method::GET {

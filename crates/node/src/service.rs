@@ -38,7 +38,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             let router = requests::metrics_router(Arc::clone(&node));
             tasks.spawn(async move {
                 if let Err(error) = server::serve_to_all(&address, router).await {
-                    tracing::error!(error = daemon::error::chain(&error), "nobody can read the metrics");
+                    tracing::error!(error = daemon::error::chain(&error), "cannot serve the metrics");
                 }
             });
         }

@@ -227,7 +227,7 @@ impl Stages {
         let (stop, stopped) = watch::channel(Stop::No);
         let kept = keep::read(&folder.join(CONTROL)).unwrap_or_else(|error| {
             // Its owner may have paused it: it waits until somebody says how it is to go on.
-            tracing::error!(stage = spec.id, %error, "a stage whose pace cannot be read is paused");
+            tracing::error!(stage = spec.id, %error, "cannot read the pace of a stage: it is paused");
             Some(StageControl { paused: true, ..StageControl::default() })
         });
         let (control, controlled) = watch::channel(kept.unwrap_or_default());
@@ -245,7 +245,7 @@ impl Stages {
         let stages = self.clone();
         tokio::spawn(async move {
             if let Err(error) = stages.delete(&id).await {
-                tracing::error!(stage = id, %error, "a stage that is deleted is not removed; ask for that again");
+                tracing::error!(stage = id, %error, "cannot remove a stage that was deleted; delete it again");
             }
         });
     }

@@ -68,7 +68,7 @@ pub enum Listener {
 pub enum OpenTo {
     /// Root and the user of this process.
     Ourselves,
-    /// Every local user; each request is then judged by its [`Caller`].
+    /// Every local user; each request is then judged by its [`Caller`](crate::caller::Caller).
     Everybody,
 }
 

@@ -1,5 +1,4 @@
-//! The buffer side: [`Namespace`] is what a stage needs of a buffer's file tree, [`Buffer`] makes a [`Source`] or a
-//! [`Target`] of it.
+//! The buffer side: [`Buffer`] makes a [`Source`] or a [`Target`] of what a client does in a buffer ([`Operations`]).
 //!
 //! The client library knows inodes, a stage knows paths; the numbers of folders are remembered here.
 //!

@@ -250,7 +250,7 @@ fn obey(monitor: &Arc<Monitor>) {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             match serde_json::from_str::<StagePace>(&line) {
                 Ok(pace) => monitor.control(&pace),
-                Err(error) => tracing::warn!(line, %error, "an order of the node is not understood"),
+                Err(error) => tracing::warn!(line, %error, "cannot understand an order from the node"),
             }
         }
     });

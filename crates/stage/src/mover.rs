@@ -35,13 +35,15 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The coordinator's connection.
-    #[error("speak to the coordinator of the stage")]
+    #[error("lost the connection to the stage's coordinator")]
     Connection(#[from] std::io::Error),
-    /// A thread could not be started, or the first order was another.
-    #[error("the coordinator did not begin with a stage")]
+    /// The first order was not to begin a stage.
+    #[error(
+        "the coordinator's first order was not to begin a stage: it is of another release, or no coordinator"
+    )]
     NotBegun,
-    /// Its connection is encrypted, and that did not come about.
-    #[error("begin anew with the coordinator of the stage")]
+    /// The buffer's connections are encrypted, and the two could not agree on keys.
+    #[error("set up encryption with the stage's coordinator")]
     Hello(#[from] HelloError),
 }
 

@@ -1,4 +1,4 @@
-//! A tree whose operations are noted while they are under way: see [`Stalls`].
+//! A tree whose operations are noted while they are under way: see [`Stalls`](crate::stalls::Stalls).
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -133,7 +133,7 @@ impl Copies {
         former.for_each(|(stream, _)| stream.shutdown());
     }
 
-    /// Ends all connections: who may still come comes again.
+    /// Ends all connections: whoever may still come comes again.
     pub fn end_all(&self) {
         let connections = self.connections.lock().expect(POISON);
         connections.values().for_each(|(stream, _)| stream.shutdown());

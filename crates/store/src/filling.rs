@@ -192,7 +192,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Holds a range once those are done who hold some of it, and before others do, unless this connection's time is
-    /// over meanwhile: who has it may wait for that.
+    /// over meanwhile: whoever has it may wait for that.
     fn hold(&self, ino: Ino, range: Range<u64>) -> io::Result<Held<'a>> {
         let claim = self.mirror.claim(ino, range);
         loop {

@@ -225,7 +225,7 @@ impl Objects {
     }
 
     /// The next range with data at or after `offset`, as far as is known. What had some when it was sealed counts as
-    /// data, wherever that is now: who reads it is told that it is lost.
+    /// data, wherever that is now: whoever reads it is told that it is lost.
     pub fn next_data_unjudged(&self, ino: Ino, offset: u64) -> io::Result<Option<Range<u64>>> {
         self.repaired(ino, &NO_MORE, || self.next_data_here(ino, offset))
     }

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a node is asked for its list of objects: it may just have been started again.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a fragment may take to answer: who waits longer does not know whether it ever will. The next connection
+/// How long a fragment may take to answer: whoever waits longer does not know whether it ever will. The next connection
 /// fences off what this one asked, so that it is not done later than what is asked then.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 

@@ -70,7 +70,7 @@ fn greet(server: &Server, handle: &Arc<Stream>, mut stream: Stream) -> Result<(S
         })
     };
     let admit = |claim: &Claim, identity, asked| {
-        // Who has another key was told so before this; who has the same comes again.
+        // Whoever has another key was told so before this; whoever has the same comes again.
         if server.is_unsure(&claim.instance) {
             return Err(Refusal::Busy);
         }

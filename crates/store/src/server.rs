@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// These sockets are listened on: who waits for connections is woken when the node stops.
+    /// These sockets are listened on: whoever waits for connections is woken when the node stops.
     pub(crate) fn listens_on(&self, sockets: [OwnedFd; 2]) {
         self.listeners.lock().expect(POISON).extend(sockets);
     }

@@ -10,8 +10,8 @@ use crate::node::PartTrouble;
 pub const TOKEN: &str = "{token}";
 
 /// Where control knows an earlier key of a buffer than its nodes.
-pub const NEWER_DATABASE: &str = "stop control and put the newest copy of control.db back, from after the change; \
-     where there is none nobody can use the buffer any more";
+pub const NEWER_DATABASE: &str = "stop control and restore the newest copy of control.db, from after the change; \
+     without such a copy the buffer cannot be used any more";
 
 /// What a node advises about the buffer `token`.
 pub fn of_buffer(advice: &str, token: &Token) -> String {

@@ -25,7 +25,7 @@ const GOOD_FOR_S: u64 = 30 * 24 * 3600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
     /// There is none, it was changed, or it is another stage's.
-    #[error("who asks cannot show that control gave him this stage")]
+    #[error("the caller cannot show that control gave it this stage")]
     NotOfThis,
     /// It was good once.
     #[error("the stage's ticket has expired after 30 days; cancel the stage and retry it")]

@@ -33,7 +33,7 @@ fn the_former_credential_is_not_shown_where_there_is_a_newer_one() {
     let [former, present] = [1, 2].map(|byte| Key::from_hex(&wire::hex::encode(&[byte; 32])).unwrap());
     let newer = credential(&present);
     renewed::look_by(move |claim| (claim.instance.as_str() == "i1").then(|| newer.clone()));
-    // Who has the former key alone, as a node whose folder is an old copy, or somebody in its place.
+    // Whoever has the former key alone, as a node whose folder is an old copy, or somebody in its place.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let tcp = listener.local_addr().unwrap().to_string();
     let key = former.clone();

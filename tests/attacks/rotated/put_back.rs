@@ -1,4 +1,4 @@
-//! A node's folder is put back from a copy of before a change of the key, and somebody has the key that is in it.
+//! A node's folder is restored from a copy made before the key was changed, and somebody has the key that is in it.
 
 use std::time::{Duration, Instant};
 

@@ -45,7 +45,7 @@ pub fn run(mount: &Path, number: u64, seed: u64) {
         scope.spawn(|| {
             while !STOP.load(Ordering::Relaxed) {
                 let mut work = lock();
-                // Asked only now: who was told to rest takes no step more.
+                // Asked only now: whoever was told to rest takes no step more.
                 if is_wanted.load(Ordering::SeqCst) {
                     drop(work);
                     std::thread::sleep(REST);

@@ -32,10 +32,10 @@ impl Ground {
 
     fn limit(&mut self, n: usize, resource: Resource, most: u64) {
         let pid = self.site.storage[n].pid().expect("it runs");
-        // Who may lower the hard limit may not always raise it again; the node's is the one that we gave it.
+        // Whoever may lower the hard limit may not always raise it again; the node's is the one that we gave it.
         let small = Rlimit { current: Some(most), maximum: getrlimit(resource).maximum };
         let before = prlimit(Some(pid), resource, small).expect("we are root");
-        // What is connected has all that it needs; who comes back needs more.
+        // What is connected has all that it needs; whoever comes back needs more.
         let mount = self.random.below(self.site.compute.len() as u64) as usize;
         self.site.compute[mount].kill_mount();
         self.pause(EXHAUSTED_MAX_MS);

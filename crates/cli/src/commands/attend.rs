@@ -2,8 +2,8 @@
 //! it away when its standard input ends or a signal comes. With `--clear` it does only the last: for one that was
 //! killed with SIGKILL, as Slurm does to the tasks of an `srun` that is killed.
 //!
-//! **Invariant:** it says that it ends, and what it could not take away, when it has tried; who does not hear that of a
-//! host has it cleared.
+//! **Invariant:** it says that it ends, and what it could not take away, when it has tried; whoever does not hear that
+//! of a host has it cleared.
 
 mod clearing;
 

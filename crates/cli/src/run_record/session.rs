@@ -32,7 +32,7 @@ impl RunRecord {
         let (token, script) = (&self.token, self.script.path.display());
         Failure::no_input(
             format!(
-                "run {token} of {script} is not of the buffer {token} that there is now: control's database was made \
+                "run {token} of {script} does not belong to the present buffer {token}: control's database was made \
                  anew, or an older copy of it put back"
             ),
             format!(

@@ -61,7 +61,7 @@ impl Commits {
         self.lock_and(|state| *state.handed.counts.entry(ino).or_default() += 1);
     }
 
-    /// The kernel has such a handle of before this process, and perhaps of before a loss.
+    /// The kernel has such a handle from before this process, and perhaps from before a loss.
     pub fn handed_before(&self, ino: Ino) {
         self.handed(ino);
         self.lock_and(|state| {
@@ -77,7 +77,7 @@ impl Commits {
             match verifier {
                 Some(verifier) => {
                     self.change_object(state, ino, self.home, verifier);
-                    // Who was told has written since, and nobody knows where to.
+                    // Whoever was told has written since, and nobody knows where to.
                     if is_last && state.told_home.is_untold(ino) {
                         self.fail(state, ino, Errno::IO);
                     }

@@ -32,9 +32,9 @@ impl Commits {
         self.lock().failures.owed(ino, handle).next().is_some()
     }
 
-    /// Tells a handle on the file what it has not heard of yet; a folder's, with [`EVERYTHING`]. It counts as told only
-    /// where the home has heard of all losses: should this process die, its successor tells the home of those of which
-    /// no handle was told.
+    /// Tells a handle on the file what it has not heard of yet; a folder's, with
+    /// [`EVERYTHING`](wire::data::message::EVERYTHING). It counts as told only where the home has heard of all losses:
+    /// should this process die, its successor tells the home of those of which no handle was told.
     ///
     /// # Errors
     /// Something that was written was lost.

@@ -62,7 +62,7 @@ impl Nodes {
             tracing::info!(
                 node = ?node.address.node,
                 error,
-                "the storage node did not hear that the session ends, and waits for it for the grace period"
+                "cannot tell the storage node that the session ends: it keeps the session for the grace period"
             );
         }
     }

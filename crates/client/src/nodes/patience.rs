@@ -42,8 +42,8 @@ impl Nodes {
         }
     }
 
-    /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node
-    /// that was given up, fails at once.
+    /// Tries again what failed because a connection broke, until the node's grace period is over. Whoever asks for a
+    /// node that was given up, fails at once.
     pub(super) fn persist<T>(
         &self,
         fragment: FragmentIndex,
@@ -89,7 +89,7 @@ impl Nodes {
         let name = &node.address.node;
         let shown = error as &dyn std::error::Error;
         if error.is_final() {
-            tracing::error!(node = ?name, error = shown, "the storage node turned us away: EIO");
+            tracing::error!(node = ?name, error = shown, "the storage node refused this client: EIO");
             return Err(Errno::IO);
         }
         if let HelloError::Io(error) = error

@@ -61,14 +61,14 @@ fn a_part_whose_numbers_of_meetings_cannot_be_read_is_named_waited_for_and_tried
     });
 }
 
-/// The first node refuses its part by name, and tries it again: who uses it only waits until it can be read.
+/// The first node refuses its part by name, and tries it again: whoever uses it only waits until it can be read.
 fn is_tried_again(cluster: &Cluster, ino: Ino, name: &str, mend: impl FnOnce()) {
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| read(&cluster.client(), ino, BYTES));
         std::thread::sleep(Duration::from_secs(1));
         let status = cluster.servers[0].fragments().remove(0);
         assert!(status.error.is_some_and(|error| error.contains(name)), "it is refused by name");
-        assert!(status.retried && !reading.is_finished(), "who uses it has given up");
+        assert!(status.retried && !reading.is_finished(), "whoever uses it has given up");
         mend();
         assert!(reading.join().unwrap() == Ok(pattern(BYTES, 2)), "what was confirmed alone");
     });

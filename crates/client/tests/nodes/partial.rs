@@ -36,7 +36,7 @@ fn of_a_write_that_failed_in_part_the_size_is_where_what_can_be_read_ends() {
     let bytes = pattern(3 * 65_536, 1);
     assert_eq!(client.write(ino, first * STRIPE, &bytes), Err(Errno::IO));
     restart(&mut cluster, 1);
-    // Who was given up is looked for twice a second.
+    // Whoever was given up is looked for twice a second.
     while client.read(ino, first * STRIPE, &mut [0; 100]).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -181,7 +181,7 @@ fn access_lists_follow_the_mode_and_are_inherited() {
         let sub = client.mkdir(New, d.ino, b"sub", 0o777, &masking).unwrap();
         assert_eq!(client.getxattr(sub.ino, DEFAULT).unwrap(), list(7, 6, 5, 6, 0));
 
-        // What the mode says by itself is no list; who is not of the group loses set-group-id.
+        // What the mode says by itself is no list; whoever is not of the group loses set-group-id.
         client.setattr(New, f.ino, &SetAttr { mode: Some(0o2660), ..SetAttr::default() }).unwrap();
         let minimal = [&list(6, 0, 4, 0, 0)[..12], &list(6, 0, 4, 0, 0)[20..28], &list(6, 0, 4, 0, 0)[36..]];
         client.setxattr(New, f.ino, ACCESS, &minimal.concat(), XattrMode::DropSetGid).unwrap();

@@ -47,7 +47,8 @@ impl<S: Site> App<S> {
             }
         };
         if let Err(error) = noted {
-            tracing::warn!(?token, ?function, %error, "how a function ended is not in what `forebay status` tells");
+            tracing::warn!(?token, ?function, %error, "cannot note how a function ended: `forebay status` does not \
+                                                       show it");
         }
         result.map(drop)
     }

@@ -38,7 +38,7 @@ pub(crate) fn known(tx: &Transaction<'_>, node: &NodeName) -> state::Result<Vec<
 /// Brings the present keys to the nodes that are seen to have earlier ones.
 ///
 /// # Errors
-/// The database's. Who is not told now is told in the next round.
+/// The database's. Whoever is not told now is told in the next round.
 pub(crate) async fn tell<S: Site>(app: &App<S>) -> Result<(), ApiError> {
     let Ok(_alone) = app.rekeying.try_lock() else { return Ok(()) };
     let read = |tx: &Transaction<'_>| {
@@ -77,7 +77,9 @@ async fn tell_one<S: Site>(app: &App<S>, of: &Described, name: &NodeName) -> Res
     match fragments::ask(app, node, spec, 1).await {
         // A release that cannot change keys takes none.
         Ok(status) if status.key_step < spec.key_step => {}
-        Ok(_) => tracing::info!(?node, instance = ?spec.instance, "a node has the present key of a buffer"),
+        Ok(_) => {
+            tracing::info!(?node, instance = ?spec.instance, "brought a node the present key of a buffer")
+        }
         Err(error) => {
             tracing::warn!(?node, instance = ?spec.instance, %error, "a node has an earlier key of a buffer");
         }

@@ -59,8 +59,8 @@ pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), Ap
 /// The database is a copy from before a change of the instance's key, whose step the node says.
 pub(super) fn key_behind(instance: &Instance, node: &NodeName, step: u64) -> ApiError {
     let message = format!(
-        "node {node} has the keys of step {step} of its part of {}, and control those of step {}: control.db is a copy \
-         from before its key was changed",
+        "node {node} has key {step} of its part of {}, and control.db has key {}: it is a copy from before the key was \
+         changed",
         instance.id, instance.key_step
     );
     daemon::error::site(ErrorCode::KeyBehind, message, NEWER_DATABASE)

@@ -76,7 +76,7 @@ pub(crate) async fn share<S: Site>(
     for mount in own {
         let id = mount_id(&session.handle, &mount);
         match app.site.share_mount(&mount.node, &id).await {
-            // Who is cut off is told nothing; its mount is taken away when it is back.
+            // Whoever is cut off is told nothing; its mount is taken away when it is back.
             Err(error) if absent(&app.site, &error) => {}
             result => result?,
         }
@@ -118,7 +118,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
-    // Read after the mount was noted: who changes the key from now on gives this mount a credential of the new one.
+    // Read after the mount was noted: whoever changes the key from now on gives this mount a credential of the new one.
     let found = buffer.described.instance.clone();
     let instance = app.database.transact(move |tx| instances::with_present_keys(tx, &found)).await?;
     encrypted::check(&app.site, &instance, std::slice::from_ref(&node))?;

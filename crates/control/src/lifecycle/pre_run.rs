@@ -149,7 +149,7 @@ async fn give_up<S: Site>(app: &App<S>, session: &Session, wanted: &[(Place, Sta
         _ => Which::All,
     };
     if let Err(error) = unmount_of(app, session, which, Unmount::AtOnce).await {
-        tracing::warn!(token = ?session.token, %error, "a mount of a job that does not start stays for now");
+        tracing::warn!(token = ?session.token, %error, "cannot remove yet a mount of a job that does not start");
     }
 }
 

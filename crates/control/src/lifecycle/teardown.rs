@@ -129,7 +129,7 @@ async fn check_unused<S: Site>(app: &App<S>, session: &Session) -> Result<(), Ap
         return Ok(());
     }
     let message = format!("the persistent buffer {} is used by {}", session.token, users.join(", "));
-    let mount = by_hand.map(|token| format!("; `forebay rm {token}`, by who has it, ends the mount"));
+    let mount = by_hand.map(|token| format!("; its owner ends the mount with `forebay rm {token}`"));
     let advice = format!("wait for the end of these jobs, or cancel them{}", mount.unwrap_or_default());
     Err(user(ErrorCode::BufferInUse, message, advice))
 }

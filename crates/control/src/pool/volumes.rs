@@ -170,7 +170,7 @@ async fn name_of(uid: u32) -> Result<String, ApiError> {
     let found = tokio::task::spawn_blocking(move || daemon::config::name_of(uid)).await;
     let found = found.map_err(|error| daemon::error::bug(ErrorCode::LookupPanicked, error.to_string()))?;
     found.map_err(|reason| {
-        site(ErrorCode::UnknownUser, reason, "have the control service's host know the cluster's users")
+        site(ErrorCode::UnknownUser, reason, "set up the cluster's users on the control service's host")
     })
 }
 
@@ -219,7 +219,7 @@ async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &NodeName) 
     if all.iter().any(|volume| volume.id == session.handle && !volume.released) {
         return Ok(());
     }
-    let message = format!("node {node} does not have the volume any more that the job was given there");
+    let message = format!("node {node} no longer has the volume that the job was given there");
     let advice = "look at the node's log and its flash: mount what is not mounted, and start the node again. If the \
                   volume is lost, end the job and run it again";
     Err(site(ErrorCode::LocalLost, message, advice))

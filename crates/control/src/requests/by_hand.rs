@@ -60,7 +60,7 @@ async fn mount_for<S: Site>(
         if app.session(&token).await.is_ok_and(|session| session.phase != Phase::Mounted)
             && let Err(error) = app.run(&token, Request::Teardown(Teardown { hurry: true })).await
         {
-            tracing::warn!(?token, %error, "a mount by hand that did not come about stays for now");
+            tracing::warn!(?token, %error, "cannot remove yet a mount by hand that failed");
         }
         return Err(error);
     }

@@ -72,7 +72,7 @@ fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiEr
         tracing::debug!(
             node = ?node.name,
             mount_root = %node.mount_root.display(),
-            "the node mounts at another place than jobs are told before they start"
+            "the node mounts buffers elsewhere than jobs are told before they start"
         );
     }
     Ok(())
@@ -104,7 +104,7 @@ fn host_of<'a>(
     if before.registration.address == node.address {
         return Ok(&before.host);
     }
-    tracing::warn!(node = ?name, before = first, now, "another host asks for the name of a node that lives");
+    tracing::warn!(node = ?name, before = first, now, "another host asks for the name of a running node");
     let message = format!("node {name} lives on {first}, and {now} asks for its name");
     let advice = format!("give the node there a name of its own, or stop the one on {first} first");
     Err(user(ErrorCode::BadNode, message, advice))

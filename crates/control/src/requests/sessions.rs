@@ -119,7 +119,7 @@ pub(super) async fn rekey<S: Site>(
 ) -> Reply<Rekeyed> {
     handler.rights(caller).require_operator("change the key of a buffer")?;
     let session = handler.own(caller, &token).await?;
-    // It goes on when the caller goes away: who has the former key is not to be left with it.
+    // It goes on when the caller goes away: whoever has the former key is not to be left with it.
     let app = Arc::clone(&handler.app);
     let changed = tokio::spawn(async move { lifecycle::rekey::run(&app, &session.token).await });
     Ok(Json(changed.await.map_err(|error| bug(ErrorCode::FunctionPanicked, error.to_string()))??))

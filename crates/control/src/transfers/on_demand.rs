@@ -132,7 +132,7 @@ async fn delete<S: Site>(app: &App<S>, numbers: &[u64]) -> Result<(), ApiError> 
 /// Has the node of a transfer forget what it kept of it for another try.
 async fn forget_at_node<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
     let Some((left, error)) = runner::discard(app, transfer).await? else { return Ok(()) };
-    tracing::warn!(id = left.id, node = ?left.node, %error, "a node has not forgotten a stage");
+    tracing::warn!(id = left.id, node = ?left.node, %error, "cannot have a node forget a stage");
     if app.site.cluster().is_none() {
         return Ok(());
     }
@@ -200,14 +200,14 @@ fn run<S: Site>(
             (noted, _) => noted.map(drop),
         };
         if let Err(error) = forgotten {
-            tracing::error!(?token, first, %error, "the end of stages is not noted");
+            tracing::error!(?token, first, %error, "cannot note that stages have ended");
         }
         // Not by their numbers: those that are to be staged alone now may run again already.
         app.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
         app.on_demand.changed();
         let was_stopped = *stop.borrow();
         if let Err(error) = kick_next(&app, (&token, owner), was_stopped).await {
-            tracing::error!(?token, %error, "stages that wait are not started");
+            tracing::error!(?token, %error, "cannot start the stages that wait");
         }
     })
 }
@@ -271,7 +271,7 @@ async fn copy<S: Site>(
     }
     // Its report is here; what stays at the node is no more than a few kilobytes.
     if let Err(error) = app.site.delete_stage(&order.node, &order.spec.id).await {
-        tracing::warn!(id = order.spec.id, %error, "a stage that has ended stays at its node");
+        tracing::warn!(id = order.spec.id, %error, "cannot remove a stage that has ended from its node");
     }
     end
 }

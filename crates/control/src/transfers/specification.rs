@@ -203,7 +203,7 @@ pub(super) async fn note_mounts<S: Site>(app: &App<S>, stages: &[Transfer]) {
             Err(error) => Err(error),
         };
         if let Err(error) = noted {
-            tracing::warn!(source = stage.source(), %error, "what is mounted for a stage is not noted");
+            tracing::warn!(source = stage.source(), %error, "cannot note what is mounted for a stage");
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn renew<S: Site>(app: &App<S>, token: &Token) -> Result<(), Ap
             known => drop(known?),
         }
         match start_one(app, stage).await {
-            // The stage itself has begun: who changes the key waits for that.
+            // The stage itself has begun: whoever changes the key waits for that.
             Err(error) if error.code == ErrorCode::StageDiffers => {}
             started => started?,
         }

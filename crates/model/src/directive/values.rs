@@ -33,13 +33,13 @@ pub(super) fn capacity(text: &str) -> Result<Capacity, String> {
     let capacity = match number.parse() {
         Ok(number) if nodes => Capacity::Nodes(number),
         Err(_) if nodes && !number.is_empty() => {
-            return Err(format!("`{text}` is more nodes than can be counted"));
+            return Err(format!("`{text}` is more nodes than any cluster has; give a smaller number"));
         }
         _ => Capacity::Bytes(size::parse(text).map_err(|error| error.to_string())?),
     };
     match capacity {
         Capacity::Bytes(0) | Capacity::Nodes(0) => {
-            Err(format!("size `{text}` is nothing; ask for some, as 10GiB"))
+            Err(format!("size `{text}` is zero; give a size above zero, such as 10GiB"))
         }
         capacity => Ok(capacity),
     }
@@ -80,7 +80,7 @@ pub(super) fn access_modes(text: &str) -> Result<Vec<AccessModeRequest>, String>
             Some(given) if *given == request => {}
             Some(_) => {
                 return Err(format!(
-                    "access mode `{entry}` is given twice, and not alike; leave one of them"
+                    "access mode `{entry}` is given twice, with different modifiers; keep one of them"
                 ));
             }
         }
@@ -157,9 +157,7 @@ mod tests {
         for text in ["2N", "2node", "2Nodes"] {
             assert_eq!(capacity(text), Ok(Capacity::Nodes(2)), "{text}");
         }
-        for (text, part) in
-            [("0GiB", "is nothing"), ("0N", "is nothing"), ("nodes", "number"), ("1.5N", "unit")]
-        {
+        for (text, part) in [("0GiB", "is zero"), ("0N", "is zero"), ("nodes", "number"), ("1.5N", "unit")] {
             let error = capacity(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
@@ -187,7 +185,7 @@ mod tests {
         for (text, part) in [
             ("stripe", "did you mean striped?"),
             ("striped,", "unknown access_mode ``"),
-            ("striped,striped(client_cache=yes)", "twice, and not alike"),
+            ("striped,striped(client_cache=yes)", "twice, with different modifiers"),
             ("striped(client_cache=yes,client_cache=no)", "twice, as yes and as no"),
             ("striped(client_cache=yes", "closing parenthesis"),
             ("striped(client_cache)", "NAME=VALUE"),

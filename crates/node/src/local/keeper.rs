@@ -116,7 +116,7 @@ impl Errand {
     fn look_after(&self) -> Result<(), String> {
         self.volume.mount(false).map_err(|error| error.message)?;
         let after_the_job = self.spec.drain.as_ref().is_some_and(|drain| drain.when.is_none());
-        // Who asks within the job has it begin now.
+        // Whoever asks within the job has it begin now.
         let start = || {
             (!after_the_job || self.request()?.is_some()).then(|| self.start_drainer(Life::Held)).transpose()
         };

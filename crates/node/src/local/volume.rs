@@ -80,7 +80,7 @@ impl Volume {
             return Err(user(
                 ErrorCode::NoRoom,
                 message,
-                "ask for less, or see `forebay local list` for who has it",
+                "ask for less; `forebay local list` shows whose volumes take the space",
             ));
         }
         // Whoever finds it before it is finished discards it.

@@ -60,8 +60,12 @@ async fn until_heard(id: &str, mark: &Path, credential: &Credential) -> Result<(
     // Where it cannot be read it is as if nothing were said.
     while !tokio::fs::read_to_string(mark).await.is_ok_and(|said| said == tag) {
         if begun.elapsed() > HEARD_WITHIN {
-            let message = format!("the program of mount {id} does not say that it encrypts what it says");
-            return Err(site(ErrorCode::KeyInUse, message, "unmount it, or stop it and repeat the command"));
+            let message = format!("mount {id} has not taken the new key within {} s", HEARD_WITHIN.as_secs());
+            return Err(site(
+                ErrorCode::KeyInUse,
+                message,
+                "unmount it and repeat the command; its log says why it did not",
+            ));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -69,6 +73,6 @@ async fn until_heard(id: &str, mark: &Path, credential: &Credential) -> Result<(
 }
 
 fn of_older_release(id: &str) -> ApiError {
-    let message = format!("the program of mount {id} is of an older release, which cannot take another key");
-    site(ErrorCode::KeyInUse, message, "wait until it is unmounted")
+    let message = format!("mount {id} runs an older release of forebay-mount, which cannot take another key");
+    site(ErrorCode::KeyInUse, message, "unmount it, or wait for its job to end; then repeat the command")
 }

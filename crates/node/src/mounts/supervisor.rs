@@ -176,7 +176,7 @@ impl<T: MountTable> Supervisor<T> {
     /// [`Supervisor::read_kept`], again and again until it can be read.
     async fn learn(&mut self) {
         while let Err(error) = self.read_kept() {
-            tracing::error!(mount = self.spec.id, %error, "what is kept of a mount is not known; it is left alone");
+            tracing::error!(mount = self.spec.id, %error, "cannot read what is kept of a mount; it is left alone");
             self.show_error(&error.to_string());
             tokio::time::sleep(BACK_OFF.1).await;
         }
@@ -310,7 +310,7 @@ impl<T: MountTable> Supervisor<T> {
         self.kept.interruptions += 1;
         self.kept.process = None;
         if let Err(error) = self.keep() {
-            tracing::warn!(mount = self.spec.id, %error, "the count of interruptions is not kept");
+            tracing::warn!(mount = self.spec.id, %error, "cannot keep the count of a mount's interruptions");
         }
         self.show_error(&reason);
     }

@@ -101,7 +101,7 @@ impl Coordinator {
             Err(error) => {
                 // It may say "complete", and the job may have changed since what was staged: not run again unasked.
                 let unknown = self.unknown(&error);
-                tracing::error!(stage = self.spec.id, error = unknown.message, "a stage is not run");
+                tracing::error!(stage = self.spec.id, error = unknown.message, "cannot run a stage");
                 self.shown.send_replace(self.failed(unknown));
                 return;
             }
@@ -114,7 +114,8 @@ impl Coordinator {
         };
         tracing::info!(stage = self.spec.id, state = ?report.state, bytes = report.progress.bytes_done, "stage ended");
         if let Err(error) = keep::write(&self.folder.join(REPORT), &report) {
-            tracing::warn!(stage = self.spec.id, %error, "the report is not kept, a restart runs the stage again");
+            tracing::warn!(stage = self.spec.id, %error, "cannot keep the report of a stage: a restart of the node \
+                                                          runs the stage again");
         }
         self.shown.send_replace(report);
     }
@@ -151,7 +152,7 @@ impl Coordinator {
     async fn end_leftover(&self) {
         let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).unwrap_or_else(|error| {
             // The new one takes the journal's lock from it, and ends it by that.
-            tracing::warn!(stage = self.spec.id, %error, "who the last worker was is not known");
+            tracing::warn!(stage = self.spec.id, %error, "cannot tell which process the last worker of a stage was");
             None
         });
         let Some(leftover) = leftover else { return };

@@ -106,7 +106,7 @@ impl Worker {
                     }
                     last = Some(status);
                 }
-                Err(error) => tracing::warn!(line, %error, "a stage worker's line is not understood"),
+                Err(error) => tracing::warn!(line, %error, "cannot understand a line from a stage worker"),
             }
         }
         match self.child.wait().await {

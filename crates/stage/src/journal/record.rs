@@ -118,8 +118,8 @@ pub(super) struct MountedRecord {
     path: PathText,
     mountpoint: PathText,
     kind: String,
-    /// CRC32C of the others: no hint, as other records are, and not believed with a bit that flipped. `None`: of before
-    /// there were any.
+    /// CRC32C of the others: no hint, as other records are, and not believed with a bit that flipped. `None`: from
+    /// before there were any.
     #[serde(default)]
     crc32c: Option<u32>,
 }

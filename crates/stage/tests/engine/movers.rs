@@ -199,9 +199,9 @@ fn who_cannot_show_that_control_gave_him_the_stage_is_not_helped() {
     let spec = work.spec("1.0", Direction::In, "set", "");
     // Another stage's, as one who once saw it might use.
     let stolen = StageSpec { ticket: work.spec("7.0", Direction::In, "set", "").ticket, ..spec.clone() };
-    assert_not_helped(&work, &stolen, "cannot show that control gave him this stage");
+    assert_not_helped(&work, &stolen, "cannot show that control gave it this stage");
     let none = StageSpec { ticket: String::new(), ..work.spec("1.1", Direction::Out, "out", "") };
-    assert_not_helped(&work, &none, "cannot show that control gave him this stage");
+    assert_not_helped(&work, &none, "cannot show that control gave it this stage");
     assert_same(&survey(&work.site.pfs("set")), &work.site.pfs("out"));
 }
 

@@ -105,7 +105,7 @@ impl Filling<'_> {
     fn bring(&mut self, objects: &Objects, ino: Ino, anew: bool) -> Result<(), Failure> {
         let (mut whole, mut there) = (self.hold(ino, 0..u64::MAX)?, self.there(ino)?);
         if anew || there.unverified {
-            // Who changes it need not wait for that.
+            // Whoever changes it need not wait for that.
             drop(whole);
             objects.read_all(ino)?;
             (whole, there) = (self.hold(ino, 0..u64::MAX)?, self.there(ino)?);

@@ -12,7 +12,7 @@ use wire::data::Request;
 use crate::mirror::Mirror;
 use crate::mirror::link::Link;
 
-/// How often it is asked.
+/// How often to ask.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// Starts the thread, which ends when the fragment is closed.

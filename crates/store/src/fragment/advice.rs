@@ -56,11 +56,11 @@ impl FragmentError {
     pub fn advice(&self) -> Cow<'static, str> {
         match self {
             FragmentError::Copy { node, asked_again: true, .. } => format!(
-                "start node {node} or mend the way to it: its copy takes the place of the log as soon as it answers"
+                "start node {node} or repair the network to it: its copy takes the log's place as soon as it answers"
             )
             .into(),
             FragmentError::Restore(RestoreError::Away { node, .. } | RestoreError::HomeAway { node, .. }) => {
-                format!("start node {node} or mend the way to it: this part is filled as soon as it answers").into()
+                format!("start node {node} or repair the network to it: it fills this part when it answers").into()
             }
             FragmentError::Restore(RestoreError::Lacking { .. }) => format!(
                 "where nobody has the lost node's flash, give the buffer up with `forebay rm {TOKEN}`: both copies of \

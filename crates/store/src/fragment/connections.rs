@@ -101,7 +101,7 @@ impl Connections {
         self.served.notify_all();
     }
 
-    /// Ends all: who may still come comes again.
+    /// Ends all: whoever may still come comes again.
     pub fn end_all(&self) {
         self.lock().open.values_mut().for_each(Served::end);
         self.served.notify_all();

@@ -70,7 +70,8 @@ impl Home {
             let Err(errno) = told else {
                 return objects.upgrade().into_iter().for_each(|objects| objects.known_at_home(&counted));
             };
-            tracing::warn!(files = inos.len(), %errno, "the home does not hear yet of what was lost; it is told again");
+            tracing::warn!(files = inos.len(), %errno, "cannot tell the home yet what was lost; this node tries \
+                                                        again");
             std::thread::sleep(PERIOD);
         }
     }
@@ -79,7 +80,7 @@ impl Home {
 fn tell(home: FragmentIndex, peers: &Peers, verifier: u64, inos: &[Ino]) -> Result<(), Errno> {
     let lost = LossRequest::Lost { fragment: peers.own(), verifier, inos: inos.to_vec(), any: false };
     match peers.reply(home, &Request::Losses(lost), Duration::ZERO)? {
-        // Homes of before keep no account of losses.
+        // Homes of older releases keep no account of losses.
         Reply::Failed(errno) if errno != Errno::NOTSUP.raw_os_error() => Err(Errno::from_raw_os_error(errno)),
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ fn scrub_part(
     objects: &Arc<Objects>,
     (id, layout, part): (u32, Layout, FragmentIndex),
 ) -> ScrubStatus {
-    // Who asks wants to know now: also what was written just before.
+    // Whoever asks wants to know now: also what was written just before.
     let one = match spec {
         Some(spec) => {
             let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
@@ -180,8 +180,8 @@ fn may_remove(fragment: &Fragment, shard: &Shard, report: &mut FsckReport) -> bo
     );
     let own = own_name(fragment);
     let advice = format!(
-        "start node {node}, or mend the way to it; where the log lost its end, start forebay-node on {own} again: the \
-         copy takes its place; then repair once more"
+        "start node {node}, or repair the network to it; where the log lost its end, start forebay-node on {own} \
+         again: the copy takes its place; then repair once more"
     );
     report.unseen.push(PartTrouble { part: fragment.spec().index, node: own, why, advice });
     false

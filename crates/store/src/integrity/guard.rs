@@ -193,7 +193,7 @@ impl Guard {
             log.lift(self.ino)?;
             state.sealed = false;
         }
-        // Who has it may only read it, or write nothing: its time of change will tell.
+        // Whoever has it may only read it, or write nothing: its time of change will tell.
         // What it was like when the first had it counts.
         state.handed.get_or_insert(found);
         state.begin(queue);

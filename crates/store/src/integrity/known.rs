@@ -52,7 +52,8 @@ impl Known {
         let path = seals.with_file_name(format!("damaged-{name}"));
         // Nobody is served by its word: without it the next scrub tells.
         let mut remembered = read(&path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what was known to be damaged is not known until a scrub");
+            tracing::warn!(path = %path.display(), %error, "cannot read the note of known damage: it is unknown \
+                                                            until a scrub");
             Faults::new()
         });
         remembered.retain(|ino, _| may_be(*ino));
@@ -162,7 +163,7 @@ impl Known {
         }
         drop(state);
         if let Err(error) = self.write() {
-            tracing::warn!(path = %self.path.display(), %error, "what is known to be damaged is not noted yet");
+            tracing::warn!(path = %self.path.display(), %error, "cannot note yet what is known to be damaged");
         }
     }
 

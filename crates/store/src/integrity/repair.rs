@@ -5,7 +5,7 @@
 //! that do not match.
 //!
 //! **Invariant:** a block is written to only while its object's guard is locked, and while that knows the block:
-//! whoever changes it has not begun, or has said so before. What was handed out is not repaired: who has it says
+//! whoever changes it has not begun, or has said so before. What was handed out is not repaired: whoever has it says
 //! nothing.
 
 use std::fs::File;
@@ -111,7 +111,7 @@ fn restore_length(state: &State, file: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Does something to an object that is no change of it. Who changes other parts of it sets its time anyway.
+/// Does something to an object that is no change of it. Whoever changes other parts of it sets its time anyway.
 fn keep_time(state: &State, file: &File, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = rustix::fs::fstat(file)?;
     act()?;

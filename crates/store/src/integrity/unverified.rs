@@ -6,7 +6,7 @@
 //!
 //! They are read, and sealed anew so that what happens to them from now on is seen. Not so those that are being taken
 //! from their mirror, the last of the three: they may be so in part, and are used by nobody. False are those that no
-//! mirror has any more as they were. A note of before there were any lacks these.
+//! mirror has any more as they were. A note from before there were any lacks these.
 //!
 //! **Invariant:** an object is among them until it is written anew as a whole, removed, or taken as it is by somebody
 //! who says so; also after a restart. None is called noted before the note is durable.

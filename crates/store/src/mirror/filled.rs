@@ -122,7 +122,7 @@ impl Mirror {
         progress.was_whole = true;
         progress.had = Some(Had { all: true, still: true, lacking: BTreeSet::new() });
         progress.doubt.end();
-        // Who waits for control to know of it need not any more.
+        // Whoever waits for control to know of it need not any more.
         self.changed.notify_all();
     }
 

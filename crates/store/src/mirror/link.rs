@@ -146,7 +146,7 @@ impl Link {
         }
     }
 
-    /// Both. Who asks may hold an object that others wait for: a disk that takes longer than [`WAIT_MAX`] ends the
+    /// Both. Whoever asks may hold an object that others wait for: a disk that takes longer than [`WAIT_MAX`] ends the
     /// connection.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Objects {
     pub(super) fn hold_judged(&self, ino: Ino, range: Range<u64>) -> io::Result<Option<Held<'_>>> {
         self.await_judged(ino)?;
         let held = self.hold(ino, range);
-        // Who had it may have begun to take it meanwhile: what is changed then would be taken back.
+        // Whoever had it may have begun to take it meanwhile: what is changed then would be taken back.
         self.check_taken(ino)?;
         Ok(held)
     }

@@ -130,8 +130,8 @@ impl Objects {
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
-    /// that had a seal and are gone, or are lost: nobody may take them for objects that never were. Who asks for one
-    /// page after the other may not be told of objects that are made meanwhile.
+    /// that had a seal and are gone, or are lost: nobody may take them for objects that never were. Whoever asks for
+    /// one page after the other may not be told of objects that are made meanwhile.
     pub fn page(&self, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
         self.page_of(PAGE_OBJECTS_MAX, after)
     }

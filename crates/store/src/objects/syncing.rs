@@ -153,7 +153,7 @@ impl Syncs {
     pub fn failed(&self, ino: Ino, path: &Path, error: &io::Error) {
         tracing::error!(path = %path.display(), %error, "what was written to the object is lost");
         self.errors.failed(ino, error);
-        // Who hears of it may be gone, as at the end of this process.
+        // Whoever hears of it may be gone, as at the end of this process.
         let _heard = self.heard.get().map(|heard| heard.send(ino));
         // Should this process end before everybody was told.
         self.verifier.renounce();

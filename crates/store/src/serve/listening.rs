@@ -58,7 +58,7 @@ impl Server {
     }
 
     fn accepted(self: &Arc<Server>, stream: Stream) -> io::Result<()> {
-        // Who has hung up already is nobody to tell of.
+        // Whoever has hung up already is nobody to tell of.
         let Ok(stranger) = self.places.stranger(&stream) else { return Ok(()) };
         let server = self.clone();
         thread("data", move || serve(&server, stranger, stream))

@@ -31,25 +31,27 @@ impl Server {
             code: ErrorCode::KeyBehind,
             blame: Blame::Site,
             message: format!(
-                "node {} has the keys of step {step} of its part of {}, and control others, of step {}: control.db is \
-                 a copy from before its key was changed",
+                "node {} has key {step} of its part of {}, and control.db another key {}: it is a copy from before the \
+                 key was changed",
                 self.node, spec.instance, spec.key_step
             ),
             advice: NEWER_DATABASE.into(),
         }
     }
 
-    /// What came with a former key is not done yet.
+    /// Requests that came with the old key still run.
     pub(super) fn still_asked(&self, spec: &FragmentSpec) -> ApiError {
         ApiError {
             code: ErrorCode::KeyNotChanged,
             blame: Blame::Site,
             message: format!(
-                "node {} disconnected who had a former key of its part of {}, and their last requests still run",
+                "node {} changed the key of its part of {} and closed the connections made with the old key, but \
+                 requests from them still run",
                 self.node, spec.instance
             ),
-            advice: "see whether the node's disk, or another node of the buffer, hangs; then try again"
-                .into(),
+            advice:
+                "look for a hung disk on that node, or another node of the buffer that hangs; then try again"
+                    .into(),
         }
     }
 

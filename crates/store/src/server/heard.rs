@@ -140,7 +140,7 @@ impl Server {
                 self.cannot(ErrorCode::KeyNotChanged, "change the key of", &spec.instance, &error)
             })?;
         }
-        tracing::info!(instance = ?spec.instance, step = spec.key_step, "has the present key of a fragment");
+        tracing::info!(instance = ?spec.instance, step = spec.key_step, "took the present key of a fragment");
         self.load(folder);
         Ok(())
     }

@@ -120,7 +120,8 @@ impl Places {
                     ?whose,
                     limit,
                     times,
-                    "refused connections: all are taken, and nobody has more"
+                    "refused connections: the node has as many as it can hold, and no other client has more than \
+                     this one; mount the buffer on fewer nodes, or make it on more storage nodes"
                 );
             }
             return None;

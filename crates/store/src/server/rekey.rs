@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 impl Server {
     /// Takes and shows the keys that the specification names from now on, if that is a later step than is known here.
-    /// Where one is not taken any more all connections are ended, and what was asked for over them: who has a
+    /// Where one is not taken any more all connections are ended, and what was asked for over them: whoever has a
     /// credential of the other comes again.
     pub(super) fn rekey(
         &self,
@@ -70,7 +70,7 @@ impl Server {
     /// That is so.
     pub(super) fn check_in_touch(&self, folder: &Path, spec: &FragmentSpec) -> Result<(), ApiError> {
         let kept = specification::read(folder).map_err(|error| {
-            self.cannot(ErrorCode::KeyNotChanged, "look up the key of", &spec.instance, &error)
+            self.cannot(ErrorCode::KeyNotChanged, "read the key of", &spec.instance, &error)
         })?;
         match kept {
             Some(kept) if spec.key_step <= kept.key_step && !kept.is_in_touch_with(spec) => {

@@ -38,7 +38,7 @@ use crate::terms::Terms;
 /// How long a start waits for the node with the copies: after a power loss of all nodes the last may come later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How soon it is asked again.
+/// How soon to ask again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How soon a log that is lost is looked for again: at first, and at most.

@@ -140,7 +140,7 @@ impl Access<'_> {
             if at == ROOT {
                 return Ok(());
             }
-            // One that was removed hangs nowhere any more; who has it may go on with it.
+            // One that was removed hangs nowhere any more; whoever has it may go on with it.
             at = directory.parent;
         }
     }

@@ -21,7 +21,7 @@ use super::Shard;
 use super::record::Record;
 use super::state::State;
 
-/// How often it is looked whether fragments are those that they were, while there is anything that they could lose.
+/// How often the home checks that the other fragments have not lost their memory, while they have anything to lose.
 const PERIOD: Duration = Duration::from_secs(1);
 
 impl Shard {
@@ -71,7 +71,7 @@ impl State {
                 self.doubt(ino);
             }
         }
-        // Who has one open for writing reports how far it wrote, not what is left of it.
+        // Whoever has one open for writing reports how far it wrote, not what is left of it.
         self.sessions.sizes_unknown(inos);
         Ok(())
     }

@@ -124,7 +124,7 @@ impl Shard {
     pub(super) fn goodbye(&self, caller: Caller<'_>) -> Reply {
         let mut state = self.lock();
         let closed = state.sessions.goodbye(caller.session);
-        // Who works for a user does not name what is left.
+        // Whoever works for a user does not name what is left.
         if caller.is_checked() && !state.losses.is_confirming(caller.session) {
             self.ended_silently(&mut state, caller.session);
         } else {

@@ -175,7 +175,7 @@ impl Losses {
         let has_room = self.lost.len() < LOST_MAX || self.lost.contains_key(&(ino, fragment));
         let ino = if has_room { ino } else { EVERYTHING };
         let known = self.lost.get(&(ino, fragment)).filter(|known| known.verifier == lost.verifier);
-        // Who tells of it when somebody was told has lost something else, or has nobody who was.
+        // Whoever tells of it when somebody was told has lost something else, or has nobody who was.
         if known.is_none_or(|known| known.told) {
             self.lost.insert((ino, fragment), lost);
         }

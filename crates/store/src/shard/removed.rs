@@ -1,7 +1,7 @@
 //! The folders, links, pipes, sockets and devices that lost their last name, in the order in which they did.
 //!
-//! Who has one open, or works in it, still sees it: `fstat` says that it has no name, and it can be given another mode.
-//! The shard is not told of open folders (each `ls` would cost two more requests), so it keeps the last ones for
+//! Whoever has one open, or works in it, still sees it: `fstat` says that it has no name, and it can be given another
+//! mode. The shard is not told of open folders (each `ls` would cost two more requests), so it keeps the last ones for
 //! everybody.
 //!
 //! **Invariant:** never more than [`REMOVED_MAX`], nor than those may weigh; the same removals in the same order leave

@@ -26,14 +26,14 @@ use super::tree::Inode;
 use crate::objects::Objects;
 use crate::peers::Peers;
 
-/// How often it is looked whether there are sizes to be asked for. What a client measures is done sooner.
+/// How often the home looks for sizes to measure. What a client measures is done sooner.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long clients have to say again what they have open that a power loss made this shard forget: they show each
 /// second that they live. Or the grace period, if that is shorter.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// It is not looked more often, however short that is.
+/// The home looks no more often, however short [`PATIENCE`] is.
 const PERIOD_MIN: Duration = Duration::from_millis(50);
 
 /// How long a fragment is asked that may be starting, too.

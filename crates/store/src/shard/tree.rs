@@ -311,7 +311,7 @@ impl Tree {
         self.change(ino, |inode| inode.doubt_size(epoch));
     }
 
-    /// The sizes of files are what the fragments have. A time of change that was set holds: see [`Attr::changed`].
+    /// The sizes of files are what the fragments have. A time of change that was set holds ([`wire::data::Attr`]).
     fn doubt_sizes(&mut self) {
         let epoch = self.epochs.draw_after_power_loss();
         for inode in self.inodes.values_mut().filter(|inode| inode.kind == FileKind::Regular) {

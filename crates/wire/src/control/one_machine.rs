@@ -41,8 +41,9 @@ fn unknown(pool: Option<&str>) -> Option<ApiError> {
 pub fn no_manager() -> ApiError {
     user(
         ErrorCode::NoManager,
-        "#BB lines are carried out by a workload manager, and there is none here".into(),
-        "remove them, or submit the script with sbatch".into(),
+        "#BB lines create and destroy persistent buffers, which only a cluster has; this is a single machine"
+            .into(),
+        "remove the #BB lines, or submit the script to a cluster with sbatch".into(),
     )
 }
 
@@ -51,8 +52,10 @@ pub fn no_persistent(name: &Token) -> ApiError {
     user(
         ErrorCode::NoSuchBuffer,
         format!("there is no persistent buffer {name}"),
-        "create it first: #BB create_persistent, in another job of a cluster; one machine has no persistent buffers"
-            .into(),
+        format!(
+            "create it first, on the cluster, in a job of its own: `#BB create_persistent name={name} capacity=10GiB \
+             access_mode=striped type=scratch`; one machine has no persistent buffers"
+        ),
     )
 }
 

@@ -11,7 +11,7 @@ use super::stream::Stream;
 /// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
 pub(super) const INBOX_BYTES: usize = 512;
 
-/// While nothing comes, how often it is asked whether anything will.
+/// While nothing comes, how often to check whether anything will.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What was taken from the socket and not asked for yet.

@@ -23,7 +23,7 @@ pub struct Outage {
     /// When it began; `None` while the node answers.
     since: Mutex<Option<Instant>>,
     given_up: AtomicBool,
-    /// There is one: who is answered need not share the clock's lock to find that there is none.
+    /// There is one: whoever is answered need not share the clock's lock to find that there is none.
     is_on: AtomicBool,
 }
 

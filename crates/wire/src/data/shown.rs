@@ -9,7 +9,7 @@ use super::inbox::WhyNot;
 use super::keys::Keys;
 use super::renewed;
 
-const ENCRYPTED: &str = "what is said of the buffer is encrypted by now";
+const ENCRYPTED: &str = "the buffer's connections are encrypted now";
 
 /// What is shown to a storage node.
 #[derive(Clone, Copy, Debug)]

@@ -65,7 +65,7 @@ impl Attr {
     /// was set `times` times. A time that was set holds until the next write; whether one came after it tells the time
     /// of the setting, which is the inode's last change or earlier. The clock by which file systems date writes is a
     /// tick behind the one that dates changes of inodes, so a write that follows within a tick is not seen as one, and
-    /// does not put the time back to before the file was made. Who knows that the write came later passes 0 for
+    /// does not put the time back to before the file was made. Whoever knows that the write came later passes 0 for
     /// `times`.
     pub fn changed(&self, times: u64, written: Time) -> Time {
         let is_in_the_future = self.mtime > self.ctime;

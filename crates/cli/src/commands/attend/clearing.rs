@@ -140,7 +140,7 @@ fn is_own(folder: &Path) -> bool {
     folder.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
 }
 
-/// Out of the tree at once; who has files open there finds them gone when the process of the mount has ended.
+/// Out of the tree at once; whoever has files open there finds them gone when the process of the mount has ended.
 fn unmount(place: &Path) {
     let mut command = if identity::is_root() {
         let mut command = Command::new("umount");

@@ -136,8 +136,8 @@ impl Launcher {
                     self.left.push((node.clone(), why));
                 }
                 format!(
-                    "what attends node {node} was ended by a signal there, as Slurm ends all of a job that is \
-                     cancelled or whose time is over"
+                    "the processes of the buffer on node {node} were ended by a signal there, as Slurm does when a \
+                     job is cancelled or out of time"
                 )
             }
             News::Ended(what) => {

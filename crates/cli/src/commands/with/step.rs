@@ -51,7 +51,7 @@ impl Step {
         // Of one that has ended already its end says more.
         let _ = input.write_all(format!("{line}\n").as_bytes()).await;
         let (tell, news) = mpsc::unbounded_channel();
-        let what = format!("srun, which starts what attends the nodes {names},");
+        let what = format!("srun, which starts the buffer's processes on nodes {names},");
         tokio::spawn(listen(child, what, tell, output.clone()));
         Ok(Step { input: Some(input), news })
     }

@@ -58,7 +58,7 @@ async fn is_unfinished(it: &Fixture) -> bool {
     command.inspect(|command| assert_eq!(command, "forebay rekey data")).is_some()
 }
 
-/// Who has something to show is let in everywhere: every node by the others, and every mount.
+/// Whoever has something to show is let in everywhere: every node by the others, and every mount.
 fn assert_nobody_is_locked_out(site: &MemorySite) {
     let world = site.world();
     let nodes = || world.fragments.values().map(|spec| spec.keys().expect("it has a key"));

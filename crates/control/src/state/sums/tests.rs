@@ -44,7 +44,7 @@ fn a_bit_that_flips_in_a_value_is_seen_and_the_row_is_named() {
     assert!(
         matches!(&refused, StateError::Damaged { found, .. } if found.contains("row 1 of its table nodes"))
     );
-    // Who has looked at the row takes it as it is.
+    // Whoever has looked at the row takes it as it is.
     Connection::open(&path).unwrap().execute_batch("UPDATE nodes SET crc32c = NULL").unwrap();
     assert_eq!(address(&Database::open(&path).unwrap()), "10.0.0.3:7071");
     flip(&path, "10.0.0.3:7071", "10.0.0.1:7071");

@@ -76,7 +76,7 @@ impl Taking {
         else {
             return Err(away(io::ErrorKind::InvalidData.into()));
         };
-        // Who had written to those is told by its next sync.
+        // Whoever had written to those is told by its next sync.
         let verifier = verifier.filter(|_| lacking.is_empty());
         let lacking = lacking.into_iter().collect();
         Ok(Taking { place: place.node(), link, is_proven, verifier, lacking, meeting })

@@ -35,7 +35,7 @@ fn beside_a_note(name: &str, note: impl Fn(&Keeper) + Sync, work: impl Fn(&Objec
         });
         let in_time = is_done.recv_timeout(SOON);
         hanging::end(&noted);
-        assert!(in_time.is_ok(), "who uses another object waits for the note in {name}");
+        assert!(in_time.is_ok(), "whoever uses another object waits for the note in {name}");
     });
 }
 

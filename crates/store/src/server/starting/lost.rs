@@ -80,7 +80,7 @@ impl Home {
             Err(error) => Err(io::Error::other(error)),
             Ok(folder) => alone::is_alone(&*folder),
         };
-        if alone.map_err(|error| Why::Yet(format!("cannot look whether it may: {error}")))? {
+        if alone.map_err(|error| Why::Yet(format!("cannot check whether it may: {error}")))? {
             let why = "this node has confirmed changes while that one was away, which it lacks";
             return Err(Why::Never(why.to_owned()));
         }

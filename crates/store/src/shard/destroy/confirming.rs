@@ -18,7 +18,7 @@ use crate::errno::errno_of;
 use crate::objects::Objects;
 use crate::peers::Peers;
 
-/// How seldom it is asked at most, where a node is away.
+/// The longest pause between two requests to a node that is away.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// So many files are asked for at once: their list must fit a message.

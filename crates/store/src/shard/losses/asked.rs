@@ -33,7 +33,7 @@ impl Shard {
         caller: Caller<'_>,
         asked: LossRequest,
     ) -> Result<Reply, Errno> {
-        // Who works for a user says nothing of files that may be others': it sees to its own.
+        // Whoever works for a user says nothing of files that may be others': it sees to its own.
         let is_user = caller.is_checked();
         match asked {
             LossRequest::Lost { fragment, verifier, inos, any } => {
@@ -89,7 +89,7 @@ impl Shard {
         self.lock().losses.untold().len() as u64
     }
 
-    /// As [`Shard::known_losses`], when it was looked whether there are more; and one for each fragment of which a
+    /// As [`Shard::known_losses`], after a look for more; and one for each fragment of which a
     /// session has not said what it lost.
     pub fn untold_losses(&self) -> u64 {
         let silent = self.look_at_all(OWN);

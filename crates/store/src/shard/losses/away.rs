@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::super::Shard;
 use super::super::state::State;
 
-/// Who has had no connection for so long tells nothing soon: clients look every second.
+/// Whoever has had no connection for so long tells nothing soon: clients look every second.
 const AWAY: Duration = Duration::from_secs(10);
 
 impl Shard {

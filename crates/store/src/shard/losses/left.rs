@@ -20,10 +20,11 @@ use super::parts::{Parts, verifier};
 use super::{Left, Verifiers};
 use crate::errno::errno_of;
 
-/// How often it is looked for what was left.
+/// How often the home looks for what sessions left unconfirmed.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often it is looked which commit verifiers the others have, which sessions that end without a word are judged by.
+/// Every so many looks the home reads the other fragments' commit verifiers, by which it judges sessions that end
+/// without a word.
 const LOOKS: u64 = 10;
 
 /// How long sessions have to say what they lost, when a stage asks: they look every second.
@@ -35,7 +36,7 @@ const SILENT_MAX: usize = LOSSES_MAX / 2;
 
 impl State {
     /// What files may have lost, as a session that writes has not said what, while the fragments have these
-    /// verifiers. `at_last`: who is connected, and does not speak of losses yet, never will.
+    /// verifiers. `at_last`: whoever is connected, and does not speak of losses yet, never will.
     pub(super) fn silent(
         &self,
         who_asks: SessionId,
@@ -175,7 +176,7 @@ impl Shard {
         if state.losses.left.get(&(fragment, verifier)).is_some_and(|left| left.addition == synced.addition) {
             state.record(None, Record::Losses(LossRecord::Safe { fragment, verifier }))?;
             drop(state);
-            // Else a power loss brings back that it was left, under a verifier of before.
+            // Else a power loss brings back that it was left, under the verifier of then.
             self.sync_names();
         }
         Ok(())

@@ -30,7 +30,10 @@ fn read(wire: &[u8]) -> (Vec<u8>, io::Result<()>) {
             Ok(len) => heard.extend_from_slice(&buffer[..len]),
             Err(error) => {
                 let again = opening.read(&mut wire, &mut buffer);
-                assert!(again.is_err(), "who asks again is not given what comes after the gap: {again:?}");
+                assert!(
+                    again.is_err(),
+                    "whoever asks again is not given what comes after the gap: {again:?}"
+                );
                 return (heard, Err(error));
             }
         }

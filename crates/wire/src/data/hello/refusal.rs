@@ -20,7 +20,7 @@ pub enum Refusal {
     #[error("has as many connections as it takes")]
     Busy,
     /// Another node has taken the place of the fragment that speaks: see [`super::member`].
-    #[error("knows that another node has taken the place of who speaks")]
+    #[error("knows that another node has taken the place of this one")]
     Superseded,
     /// Another node has taken the place of the fragment that is asked for: that is where to ask.
     #[error("does not have this part of the buffer any more: another node has taken its place")]

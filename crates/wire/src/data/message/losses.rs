@@ -47,7 +47,7 @@ pub enum LossRequest {
     /// This session is about to end, or goes on in another process, and no sync has confirmed what it wrote to these
     /// files on a fragment that had this commit verifier; `any`: or to any file. With `any` the answer is
     /// [`super::Reply::Truth`]: whether the home knows which files these are, and, with `names`, has on disk what such
-    /// requests told it. Homes of before say [`super::Reply::Done`].
+    /// requests told it. Homes of older releases say [`super::Reply::Done`].
     Left {
         /// Where.
         fragment: FragmentIndex,
@@ -66,7 +66,7 @@ pub enum LossRequest {
         after: u64,
         /// A file.
         of: Option<Ino>,
-        /// First it is looked whether something was lost of what ended sessions left.
+        /// First look for losses among what ended sessions left.
         look: bool,
     },
     /// Syncs have confirmed everything that this session wrote, and it has no file open for writing: should it end
