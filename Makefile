@@ -1,11 +1,11 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
-# make test         everything that must pass before a change lands: half an hour on 2 cores, after the build
+# make test         everything that must pass before a change lands: 25 to 45 minutes on 2 cores, after the build
 # make check        formatting and lints only
 # make test-slurm   the jobs of Slurm under the one of another Debian, RELEASE=trixie (root, network; ARGS="WORD")
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
 # make faults       an error in every call of starts, setup, teardown, discard and compaction, one by one (root; long)
-# make attacks    users against users, nodes and control, as docs/run/security.md promises (root; ARGS="WORD")
-# make fuzz       random bytes to all that reads strangers' bytes, SECONDS=60 each (TARGET=frames); see fuzz/
+# make attacks      users against users, nodes and control, as docs/run/security.md promises (root; ARGS="WORD")
+# make fuzz         random bytes to all that reads strangers' bytes, SECONDS=60 each (TARGET=frames); see fuzz/
 # make docs         build the documentation site into target/site; fails for dead links (mkdocs.yml)
 # make bench        measure, print a table, write bench/results.json; about 30 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json

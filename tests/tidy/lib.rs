@@ -9,6 +9,8 @@
 //! lengths     of files and of functions
 //! columns     of comments and prose
 //! links       between pages lead somewhere; pages with commands are run by tests
+//! blocks      of code in pages have a language, and pages a place in the site
+//! manifests   of crates have versions from the workspace's
 //! sent        types of `wire` in what a program reads again
 //! commits     their subjects
 //! licences    of what we link, against deny.toml
@@ -19,6 +21,7 @@
 //! **Invariant:** nothing is built, and nothing is written but `listed.txt`, and that only downwards.
 
 pub mod arrows;
+pub mod blocks;
 pub mod circles;
 pub mod columns;
 pub mod commits;
@@ -27,6 +30,7 @@ pub mod lengths;
 pub mod licences;
 pub mod links;
 pub mod listed;
+pub mod manifests;
 pub mod materials;
 pub mod paths;
 pub mod sent;

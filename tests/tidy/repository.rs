@@ -1,10 +1,14 @@
 //! The rules, kept by this repository.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::listed::{self, Counts};
 use crate::tree::{Source, ask, read, root, sources};
-use crate::{arrows, circles, columns, commits, heads, lengths, licences, links, materials, sent};
+use crate::{
+    arrows, blocks, circles, columns, commits, heads, lengths, licences, links, manifests, materials, sent,
+};
 
 /// The commits after this one keep the rule for subjects.
 const FIRST: &str = "ccaab54845846096b1ebf963360b3b2add70766d";
@@ -22,7 +26,7 @@ fn metadata(arguments: &[&str]) -> Value {
 }
 
 fn code() -> Vec<Source> {
-    sources(&["crates", "tests", "bench"], ".rs")
+    sources(&["crates", "tests", "bench", "fuzz"], ".rs")
 }
 
 fn prose() -> Vec<Source> {
@@ -72,23 +76,52 @@ fn crates(code: &[Source]) -> Vec<(String, Vec<Source>)> {
     crates
 }
 
-#[test]
-fn links_of_pages_lead_somewhere() {
-    let read = |path: &std::path::Path| std::fs::read(root().join(path)).ok();
-    let page = |path: &std::path::Path| read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
-    let dead: Vec<String> =
-        prose().iter().flat_map(|Source { path, text }| links::dead(path, text, page)).collect();
-    assert_eq!(dead, [""; 0], "links that lead nowhere");
+/// What is wrong with these pages, by rules that nothing ever broke.
+fn wrong(prose: &[Source]) -> Vec<String> {
+    let (run, hooks, navigation) = (read("tests/page.rs"), read("scripts/site/hooks.py"), read("mkdocs.yml"));
+    let there = |path: &Path| match prose.iter().find(|page| Path::new(&page.path) == path) {
+        Some(page) => Some(page.text.clone()),
+        None => std::fs::read(root().join(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned()),
+    };
+    let (languages, scripts) = (blocks::languages(&hooks), sources(&["tests/slurm"], ".rs"));
+    let mut wrong: Vec<String> = Vec::new();
+    for Source { path, text } in prose {
+        wrong.extend(links::dead(path, text, there).into_iter().map(|why| format!("dead link: {why}")));
+        let is_page = path.starts_with("docs/") || path == "README.md";
+        if is_page && links::has_commands(text) && !run.contains(&format!("page!({path:?})")) {
+            wrong.push(format!("not run: tests/page.rs does not name {path}"));
+        }
+        if text.contains("```bash") && !scripts.iter().any(|test| test.text.contains(&format!("/{path}\""))) {
+            wrong.push(format!("not run: no test in tests/slurm has the scripts of {path}"));
+        }
+        wrong.extend(blocks::wrong(path, text, &languages).into_iter().map(|why| format!("block: {why}")));
+    }
+    let unlisted = blocks::unlisted(&navigation, prose.iter().map(|page| page.path.as_str()));
+    wrong.extend(unlisted.into_iter().map(|path| format!("no place: mkdocs.yml does not name {path}")));
+    wrong
+}
+
+/// What the manifests of the workspace's packages say by themselves.
+fn said_by_themselves(manifests: &[Source]) -> Vec<String> {
+    let of = |Source { path, text }: &Source| -> Vec<String> {
+        manifests::own(text).into_iter().map(|line| format!("{path}: {line}")).collect()
+    };
+    manifests.iter().flat_map(of).collect()
+}
+
+fn manifests() -> Vec<Source> {
+    sources(&["crates", "tests", "bench"], "/Cargo.toml")
 }
 
 #[test]
-fn pages_with_commands_are_run_by_a_test() {
-    let run = read("tests/page.rs");
-    let docs = sources(&["docs", "README.md"], ".md");
-    let forgotten = docs.iter().filter(|page| links::has_commands(&page.text));
-    let forgotten: Vec<&String> =
-        forgotten.map(|page| &page.path).filter(|path| !run.contains(&format!("page!({path:?})"))).collect();
-    assert!(forgotten.is_empty(), "tests/page.rs does not name {forgotten:?}");
+fn links_lead_somewhere_commands_are_run_blocks_have_a_language_and_pages_a_place() {
+    assert_eq!(wrong(&prose()), [""; 0]);
+}
+
+#[test]
+fn crates_have_their_versions_from_the_workspace() {
+    assert!(manifests().len() > 20);
+    assert_eq!(said_by_themselves(&manifests()), [""; 0]);
 }
 
 #[test]
@@ -172,16 +205,17 @@ const HEAD: &str = "//! What it is for.\n";
 /// What is kept as it is sent.
 const SENT: &str = "use wire::control::Owner;\n#[derive(Deserialize)]\nstruct Kept(Owner);\n";
 
-#[test]
-fn a_violation_of_any_rule_that_is_planted_in_this_repository_fails() {
-    let listed = listed::parse(&read(LIST)).unwrap();
+/// Files, each of which breaks a rule, and its name.
+fn planted() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let long = "fn f() {\n    g();\n".to_owned() + &"    g();\n".repeat(38) + "}\n";
     let wide = "x".repeat(121);
-    let planted = [
+    vec![
         ("file", vec![("crates/store/src/planted.rs", HEAD.to_owned() + &"\n".repeat(300))]),
         ("function", vec![("tests/e2e/planted.rs", HEAD.to_owned() + &long)]),
         ("columns", vec![("bench/src/planted.rs", format!("{HEAD}// {wide}\n"))]),
         ("columns", vec![("docs/run/planted.md", wide.clone())]),
+        ("columns", vec![("docs/run/planted.md", format!("| {} |\n", "x".repeat(400)))]),
+        ("head", vec![("fuzz/targets/planted.rs", "#![no_main]\n".to_owned())]),
         ("columns", vec![("docs/run/planted.md", format!("- A list,\n\n    {wide}\n"))]),
         ("head", vec![("crates/model/src/planted.rs", "use std::fmt;\n".to_owned())]),
         ("sent", vec![("crates/node/src/planted.rs", format!("{HEAD}{SENT}"))]),
@@ -200,8 +234,13 @@ fn a_violation_of_any_rule_that_is_planted_in_this_repository_fails() {
                 ("crates/wlm/src/planted/b.rs", format!("{HEAD}fn g() {{ super::a::f() }}\n")),
             ],
         ),
-    ];
-    for (rule, files) in planted {
+    ]
+}
+
+#[test]
+fn a_violation_of_any_rule_that_is_planted_in_this_repository_fails() {
+    let listed = listed::parse(&read(LIST)).unwrap();
+    for (rule, files) in planted() {
         let (mut code, mut prose) = (code(), prose());
         for (path, text) in files {
             let all = if path.ends_with(".rs") { &mut code } else { &mut prose };
@@ -212,6 +251,28 @@ fn a_violation_of_any_rule_that_is_planted_in_this_repository_fails() {
         let worse = listed::worse(&listed, &count(&code, &prose));
         assert!(matches!(&worse[..], [one] if one.starts_with(rule)), "{rule}: {worse:?}");
     }
+}
+
+#[test]
+fn a_page_and_a_manifest_that_are_planted_in_this_repository_fail() {
+    let planted = [
+        ("dead link: docs/glossary.md", "docs/glossary.md", "[a](b.md)\n"),
+        ("dead link: docs/glossary.md", "docs/glossary.md", "[a](../README.md#nowhere)\n"),
+        ("not run: tests/page.rs", "docs/glossary.md", "```sh\ntrue\n```\n"),
+        ("block: docs/glossary.md:1", "docs/glossary.md", "```shell\ntrue\n```\n"),
+        ("not run: no test in tests/slurm", "docs/glossary.md", "```bash\n#DW swap\n```\n"),
+        ("no place: mkdocs.yml", "docs/run/planted.md", "A page.\n"),
+    ];
+    for (rule, path, text) in planted {
+        let mut prose = prose();
+        prose.retain(|page| page.path != path);
+        prose.push(Source { path: path.to_owned(), text: text.to_owned() });
+        let wrong = wrong(&prose);
+        assert!(matches!(&wrong[..], [one] if one.starts_with(rule)), "{rule}: {wrong:?}");
+    }
+    let mut manifests = manifests();
+    manifests[0].text += "\n[build-dependencies]\nplanted = \"1\"\n";
+    assert_eq!(said_by_themselves(&manifests).len(), 1);
 }
 
 #[test]
