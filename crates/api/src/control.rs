@@ -14,7 +14,7 @@ use crate::http::{Reply, Request};
 use crate::munge::Munge;
 use crate::proof::Challenge;
 
-/// How often a service that is being started again is tried.
+/// How often to try a service that is being started again.
 const RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// The control service, and how patient the caller is.

@@ -35,7 +35,7 @@ const END: Duration = Duration::from_secs(5);
 /// How long nodes may take to report to a service that was just started.
 const NODES: Duration = Duration::from_secs(3);
 
-/// How long a call takes before the service is asked whether it is there at all, and how long that may take.
+/// How long a call may take before we ask whether the service is there at all, and how long that may take.
 pub const PROBED: Duration = Duration::from_secs(3);
 pub const PROBE_LIMIT: Duration = Duration::from_secs(2);
 

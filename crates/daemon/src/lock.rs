@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a lock is tried that is to be free soon.
+/// How often to try a lock that should be free soon.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Holds the lock until dropped.

@@ -12,7 +12,7 @@ use wire::control::{PAIRS_MAX, Place, StageCounts, StageQuery, StageScope};
 
 use crate::error::Error;
 
-/// How long a control that does not answer is asked again: as long as Slurm's own steps wait for it.
+/// How long to keep asking a control that does not answer: as long as Slurm's own steps wait for it.
 const RESTART: Duration = Duration::from_secs(240);
 
 /// A reply takes milliseconds, or as long as was to be waited.

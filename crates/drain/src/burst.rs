@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the device is looked at.
+/// How often to look at the device.
 const PERIOD: Duration = Duration::from_millis(25);
 
 /// Written in one period by a burst: 20 MiB a second, which our own ledger never reaches.

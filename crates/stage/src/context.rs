@@ -21,7 +21,7 @@ use crate::sides::Sides;
 use crate::task::Task;
 use crate::tree::Placement;
 
-/// How often something that may pass is tried again.
+/// How often to try again what may pass.
 const RETRIES: u32 = 3;
 
 /// How long the pause before the first retry is, where nobody chose.

@@ -21,14 +21,14 @@ use crate::mirror::todo::{Queue, Todo};
 use crate::mirror::{LACKING_MAX, Mirror, Note};
 use crate::objects::Objects;
 
-/// How soon the mirror is looked for again: at first, and at most.
+/// How soon to look for the mirror again: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How often a mirror that has everything is asked whether it is there.
+/// How often to ask a mirror that has everything whether it is there.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How soon somebody else's change is looked at again that is in the way.
+/// How soon to look again at somebody else's change that is in the way.
 const IN_THE_WAY: Duration = Duration::from_millis(1);
 
 /// Starts it.

@@ -20,7 +20,7 @@ use crate::terms::Terms;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a node is asked for its list of objects: it may just have been started again.
+/// How long to ask a node for its list of objects: it may just have been started again.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a fragment may take to answer: whoever waits longer does not know whether it ever will. The next connection

@@ -20,7 +20,7 @@ use crate::stat::{self, Units};
 use api::CallError;
 use api::control::Control;
 
-/// How long a control service that is just starting again is waited for.
+/// How long to wait for a control service that is just starting again.
 const RESTART: Duration = Duration::from_secs(20);
 
 /// Why a command failed. The text is one line.

@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::service::{PROBE_LIMIT, PROBED, does_not_answer};
 
-/// How long a control service that is just starting again is waited for.
+/// How long to wait for a control service that is just starting again.
 const RESTART: Duration = Duration::from_secs(20);
 
 /// The cluster's control service. Its calls block, so that any signal ends the command.

@@ -16,7 +16,7 @@ use super::{Node, Nodes};
 /// How long a node may take to hear that the session ends: nobody is held up by one that hangs.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long one is tried that is to hear more than that, and cannot be reached: it may be starting just now.
+/// How long to try a node that is to hear more than that and cannot be reached: it may be starting just now.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -13,7 +13,7 @@ use wire::data::outage::{self, Verdict};
 use super::{Node, Nodes};
 use crate::watch::Waiting;
 
-/// How long the first connection is tried for: a node that died is back in seconds.
+/// How long to try the first connection: a node that died is back in seconds.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);

@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::state::fragments;
 use crate::state::instances::Instance;
 
-/// How long that is waited for. A node that takes longer has trouble, which `status` tells of.
+/// How long to wait for that. A node that takes longer has trouble, which `status` tells of.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time between two looks: an empty part is copied within some milliseconds.

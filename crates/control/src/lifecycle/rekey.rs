@@ -26,7 +26,7 @@ use crate::state::sessions::{self, Session};
 use crate::state::{instances, registrations, transfers};
 use crate::transfers::while_running;
 
-/// How long a mount is waited for that a function is just making.
+/// How long to wait for a mount that a function is just making.
 const MOUNTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Between two looks at that.

@@ -14,13 +14,13 @@ use crate::parts::{self, Refused};
 use crate::site::{NodeView, Site};
 use crate::state::instances::Instance;
 
-/// How long a part is waited for that its node cannot serve yet.
+/// How long to wait for a part that its node cannot serve yet.
 const RETRIED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Between two looks at it.
 const RETRIED_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a node is waited for that does not say how it is; then what it said last counts.
+/// How long to wait for a node that does not say how it is; then what it said last counts.
 const ASKED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whether all parts are served of a buffer that is to be mounted.

@@ -17,7 +17,7 @@ use crate::advice;
 use crate::site::{NodeView, Site};
 use crate::state::instances::{self, Instance};
 
-/// How long the nodes are waited for that did not say yet what has come of a scrub or a repair.
+/// How long to wait for nodes that have not yet said what has come of a scrub or a repair.
 const HEARD_WITHIN: Duration = Duration::from_secs(3);
 
 /// Between two looks at that.

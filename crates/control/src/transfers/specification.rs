@@ -138,7 +138,8 @@ pub(super) fn place_of(
         .and_then(|(session, instance)| Some((node_in(&instance)?.to_owned(), transfer.id(&session.handle)))))
 }
 
-/// How long who asks for a transfer waits for that. What is not known then is asked for again when it is copied.
+/// How long the caller who asks for a transfer waits for that. What is not known then is asked for again when it is
+/// copied.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// What these paths are on at a node; `None` where that cannot be told now.

@@ -76,7 +76,7 @@ impl Passthrough {
         Passthrough { usable: AtomicBool::new(usable), inodes: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// Whether it is tried at all.
+    /// Whether to try it at all.
     pub fn usable(&self) -> bool {
         self.usable.load(Ordering::Relaxed)
     }

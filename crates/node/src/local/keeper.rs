@@ -21,13 +21,13 @@ use super::volume::Volume;
 use super::{Life, Setting, cgroup};
 use crate::keep;
 
-/// How often a volume is looked at.
+/// How often to look at a volume.
 const PERIOD: Duration = Duration::from_millis(300);
 
 /// Pause between two tries to start a drainer that does not start, or to drain what could not be drained.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How long a drainer may take to answer after its start, or to be gone, and how often that is looked at.
+/// How long a drainer may take to answer after its start, or to be gone, and how often to look.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_PERIOD: Duration = Duration::from_millis(20);
 

@@ -16,7 +16,7 @@ use crate::objects::Objects;
 use crate::peers::Peers;
 use crate::shard::Shard;
 
-/// How often a home is told that did not hear it.
+/// How often to tell a home that did not hear it.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Who is told.

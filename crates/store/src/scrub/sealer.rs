@@ -13,7 +13,7 @@ const REST: Duration = Duration::from_secs(10);
 /// The same, where the process was told otherwise.
 static REST_OF_PROCESS: OnceLock<Duration> = OnceLock::new();
 
-/// How often objects at rest are looked for.
+/// How often to look for objects at rest.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Bytes a second that are read for sealing: most are in the page cache still.

@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How soon to ask again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How soon a log that is lost is looked for again: at first, and at most.
+/// How soon to look again for a log that is lost: at first, and at most.
 pub(super) const LOST_PAUSE: Duration = Duration::from_millis(500);
 const LOST_PAUSE_MAX: Duration = Duration::from_secs(10);
 

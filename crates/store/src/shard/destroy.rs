@@ -18,7 +18,7 @@ use super::Shard;
 use lanes::Lanes;
 use model::Ino;
 
-/// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
+/// How often to look for lost sessions, and how soon to ask a fragment again that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// So many files are removed after one sync of the log.

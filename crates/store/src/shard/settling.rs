@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The home looks no more often, however short [`PATIENCE`] is.
 const PERIOD_MIN: Duration = Duration::from_millis(50);
 
-/// How long a fragment is asked that may be starting, too.
+/// How long to ask a fragment, which may be starting, too.
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
 
 /// After so many sizes the log is synced.

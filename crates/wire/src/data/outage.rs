@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::hello::HelloError;
 
-/// How soon a node that was given up is tried again.
+/// How soon to try a node again that was given up.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What one client knows of the absence of one node.

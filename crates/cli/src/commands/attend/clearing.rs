@@ -18,7 +18,7 @@ use crate::identity;
 /// Between two looks whether the node has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often what is mounted or begun meanwhile is looked for.
+/// How often to look for what is mounted or begun meanwhile.
 const ROUNDS: u32 = 20;
 
 /// The node's folder, where it mounts, and its process.

@@ -19,7 +19,7 @@ use crate::render;
 /// How long a drainer may take to start: it reads its ledger.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a node service may take that does not answer where it is looked for: it may be elsewhere. It looks for
+/// How long to wait for a node service that does not answer at the usual place: it may be elsewhere. It looks for
 /// requests three times a second.
 const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
 

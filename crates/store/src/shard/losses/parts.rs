@@ -12,7 +12,7 @@ use crate::errno::errno_of;
 use crate::objects::Objects;
 use crate::peers::Peers;
 
-/// How long a fragment is asked for its verifier whose connection has just broken.
+/// How long to ask for the verifier of a fragment whose connection has just broken.
 const VERIFIER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// So many files are synced at once: a fragment must answer in time, whatever its disk has to write.
