@@ -18,15 +18,9 @@ fn until(what: &str, so: impl Fn() -> bool) {
 
 /// The first word of a drainer does not get to the disk before there is `FOLDER/go`.
 const WORD_WAITS: &str = "
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 int fsync(int fd) {
-    char link[64], path[4096] = \"\";
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", fd);
-    if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, \".status.\"))
+    char path[4096];
+    if (path_of(fd, path, sizeof path) > 0 && strstr(path, \".status.\"))
         for (int n = 0; n < 6000 && access(\"FOLDER/go\", F_OK); n++)
             usleep(10000);
     return syscall(SYS_fsync, fd);

@@ -29,11 +29,6 @@ fn a_file_is_on_the_flash_before_its_copy_is_on_the_pfs() {
 
 /// Writes into the file `synced` beside the drained folder what is synced, in that order.
 const TELLS_WHAT_IS_SYNCED: &str = "
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#include <sys/syscall.h>
 static char to[4096];
 __attribute__((constructor)) static void begin(void) {
     FILE *words = fopen(\"/proc/self/cmdline\", \"r\");
@@ -45,9 +40,8 @@ __attribute__((constructor)) static void begin(void) {
     fclose(words);
 }
 int fsync(int file) {
-    char link[64], name[4096];
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", file);
-    ssize_t length = readlink(link, name, sizeof name - 1);
+    char name[4096];
+    ssize_t length = path_of(file, name, sizeof name);
     int told = open(to, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (length > 0 && told >= 0) {
         name[length] = '\\n';
@@ -176,12 +170,6 @@ fn whatever_the_kernel_says_of_the_whole_flash_is_a_failure() {
 
 /// A sync of the whole file system says what the block layer gives for a medium error.
 const HAS_A_MEDIUM_ERROR: &str = "
-#include <errno.h>
-#include <stddef.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 __attribute__((constructor)) static void begin(void) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -189,9 +177,7 @@ __attribute__((constructor)) static void begin(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENODATA),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    judge(filter, sizeof filter / sizeof *filter);
 }
 ";
 
@@ -232,16 +218,10 @@ fn what_the_flash_could_not_write_back_is_drained_by_none_of_its_names() {
 /// The first sync of a file `lost`, by whichever name, fails as that after an error of the disk, and it is a while
 /// until the caller hears of it.
 const FAILS_ONCE: &str = "
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#include <sys/syscall.h>
 static int told;
 int fsync(int file) {
-    char link[64], name[4096];
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", file);
-    ssize_t length = readlink(link, name, sizeof name);
+    char name[4096];
+    ssize_t length = path_of(file, name, sizeof name);
     if (length > 4 && memcmp(name + length - 4, \"lost\", 4) == 0 && !__sync_lock_test_and_set(&told, 1)) {
         usleep(500000);
         errno = EIO;
@@ -254,9 +234,8 @@ int fsync(int file) {
 /// From then on the ledger is on a file system that has gone read-only.
 const TAKES_NO_NOTE: &str = "
 ssize_t pwrite64(int file, const void *bytes, size_t count, off_t at) {
-    char link[64], name[4096];
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", file);
-    ssize_t length = readlink(link, name, sizeof name);
+    char name[4096];
+    ssize_t length = path_of(file, name, sizeof name);
     if (told && length > 6 && memcmp(name + length - 6, \"ledger\", 6) == 0) {
         errno = EROFS;
         return -1;

@@ -137,13 +137,8 @@ fn a_folder_that_is_moved_to_where_a_walk_has_been_is_drained_before_that_is_cal
 /// Of the folders x and y, moves what is in the second that is listed into the first, as that is listed. Nothing is
 /// noticed (inotify).
 const MOVES: &str = r#"
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 int inotify_add_watch(int queue, const char *path, unsigned mask) {
     errno = ENOSPC;
     return -1;

@@ -198,13 +198,8 @@ fn a_closed_file_whose_server_hands_out_no_lease_is_drained_and_one_that_is_open
 
 /// A file system of this kind, that gives no lease now.
 const NO_LEASE: &str = "
-#define _LARGEFILE64_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 int fcntl(int file, int command, ...) {
     va_list words;
     va_start(words, command);

@@ -12,7 +12,7 @@ use super::revisited::drained_and_failing;
 use super::unknown::{cut, is_told};
 
 /// What happens, and when.
-enum Moment {
+pub(crate) enum Moment {
     /// `theirs` comes to the name right before a copy and what has it change places; killed right after.
     KilledAfterChange,
     /// The same, and the change back fails.
@@ -23,26 +23,13 @@ enum Moment {
 
 /// The drainer's system calls that change a name go through `act`, where `FOLDER/theirs` may come to `FOLDER/pfs/f`.
 const AT_A_CALL: &str = "
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <ucontext.h>
-#include <unistd.h>
 static const int MOMENT = WHICH;
 static const long OURS = 0x46424159;
 static int changes;
 static long call(long number, greg_t *r) {
     return syscall(number, r[REG_RDI], r[REG_RSI], r[REG_RDX], r[REG_R10], r[REG_R8], OURS);
 }
-static void come(void) { rename(\"FOLDER/theirs\", \"FOLDER/pfs/f\"); }
+static void come(void) { rename(\"FOLDER/theirs\", \"FOLDER/pfs/NAME\"); }
 static long act(long number, greg_t *r) {
     int is_rename = number == SYS_renameat2, change = is_rename && r[REG_R8] == 2 /* RENAME_EXCHANGE */;
     int takes = is_rename ? !change : r[REG_RDX] == 0;
@@ -71,16 +58,19 @@ __attribute__((constructor)) static void begin(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    judge(filter, sizeof filter / sizeof *filter);
 }
 ";
 
 fn at(root: &tempfile::TempDir, moment: Moment) -> std::path::PathBuf {
+    at_name(root, "f", moment)
+}
+
+/// The same where `theirs` comes to `FOLDER/pfs/NAME`.
+pub(crate) fn at_name(root: &tempfile::TempDir, name: &str, moment: Moment) -> std::path::PathBuf {
     let folder = root.path().canonicalize().unwrap();
     fs::write(folder.join("theirs"), "by somebody").unwrap();
-    let text = AT_A_CALL.replace("FOLDER", folder.to_str().unwrap());
+    let text = AT_A_CALL.replace("FOLDER", folder.to_str().unwrap()).replace("NAME", name);
     library(root, &text.replace("WHICH", &(moment as u8).to_string()))
 }
 

@@ -4,6 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Whether the test may mount; says so where it may not.
+pub(crate) fn can_mount() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: only root can mount");
+    }
+    is_root
+}
+
 /// Mounts something with these words.
 pub(crate) fn mount(arguments: &[&str], at: &Path) {
     let done = Command::new(arguments[0]).args(&arguments[1..]).arg(at).status().unwrap();

@@ -103,16 +103,9 @@ fn what_another_has_put_in_the_place_of_a_copy_is_named_and_stays() {
 
 /// Parts cannot be synced while there is `FOLDER/parts-fail`, nor the folder on the PFS while `FOLDER/folder-fails` is.
 const FAILS_WHILE_ASKED_TO: &str = "
-#define _GNU_SOURCE
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 int fsync(int fd) {
-    char link[64], path[4096] = \"\";
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
+    char path[4096];
+    ssize_t length = path_of(fd, path, sizeof path);
     int is_part = length > 5 && strcmp(path + length - 5, \".part\") == 0;
     int fails = is_part ? access(\"FOLDER/parts-fail\", F_OK) == 0
                         : strcmp(path, \"FOLDER/pfs\") == 0 && access(\"FOLDER/folder-fails\", F_OK) == 0;
@@ -240,8 +233,6 @@ fn who_asks_while_another_is_answered_is_told_of_what_is_missing_as_well() {
 
 /// Each sync of a file takes a while.
 const IS_SLOW: &str = "
-#include <unistd.h>
-#include <sys/syscall.h>
 int fsync(int file) {
     usleep(30000);
     return syscall(SYS_fsync, file);
