@@ -2,23 +2,31 @@
 //!
 //! **Invariant:** what a commit replaces is what it has looked at, and an earlier commit's.
 
+mod made;
+mod moved;
+mod under_way;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use disk::below::{Place, Root, by_descriptor};
-use rustix::fs::{AtFlags, Mode, OFlags, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
-use stage::single::TAKEN_SUFFIX;
 
-use crate::generation::{Seen, find, if_there, look, look_in, now};
+use self::made::Made;
+use self::under_way::UnderWay;
+pub(crate) use self::under_way::settle as settle_killed;
+use crate::generation::{if_there, look_in};
 use crate::namesake::{machine, short_hash};
-use crate::placed::Placed;
+use crate::placed::Unnoted;
 use crate::rendezvous::{Rendezvous, path_in};
 use crate::status::Answer;
+use crate::taken::{Taken, aside};
 
 /// The name of the link to the last group that was committed.
 pub const LATEST: &str = "latest";
@@ -37,56 +45,6 @@ struct Marker<'a> {
     committed: String,
     hosts: Vec<&'a str>,
     files: usize,
-}
-
-/// Which links `latest` are of commits, whichever job's: a line for each in a file beside the sessions' folders.
-struct Links {
-    file: PathBuf,
-}
-
-impl Links {
-    fn of(folder: &Path) -> Links {
-        Links { file: folder.join("latest.links") }
-    }
-
-    /// Notes one that is about to get its name.
-    fn note(&self, link: &Seen) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
-        let folder = self.file.parent().unwrap_or(&self.file);
-        let mut file = Root::at(folder).open_file(&self.file, flags, Mode::from_raw_mode(0o666))?;
-        // A line's end first: the last may be cut off.
-        file.write_all(format!("\n{}\n", serde_json::to_string(&Placed::before(link))?).as_bytes())?;
-        file.sync_all()
-    }
-
-    /// Notes the link of a commit that noted nothing: the next note is the first.
-    fn take_over(&self, to: &Path, link: &Path) -> io::Result<()> {
-        match find(&Root::at(to), link)? {
-            Some(seen) if !disk::exists(&self.file)? => self.note(&seen),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a commit has made this link; `None`: there is none. Of before there were notes, it leads to what has a
-    /// marker.
-    fn have_made(&self, to: &Path, link: &Path) -> io::Result<Option<bool>> {
-        let Some(leads_to) = disk::if_there(std::fs::read_link(link))? else { return Ok(None) };
-        let seen = look(&Root::at(to), link)?;
-        let Some(text) = disk::read(&self.file)? else {
-            let name = leads_to.to_str().and_then(plain).filter(|name| Path::new(name) == leads_to);
-            let marker = name.map(|name| is_marker(&to.join(format!("{name}.committed"))));
-            return Ok(Some(marker.transpose()?.flatten() == Some(true)));
-        };
-        let notes = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-        Ok(Some(notes.into_iter().any(|note: Placed| note.differs(&seen).is_none())))
-    }
-}
-
-/// Whether the file is a commit's; `None`: there is none.
-fn is_marker(file: &Path) -> io::Result<Option<bool>> {
-    let Some(text) = disk::read(file)? else { return Ok(None) };
-    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
-    Ok(Some(value.is_some_and(|value| value["committed"].is_string())))
 }
 
 /// What a commit is about to replace is of an earlier one: the job may have drained a file of that name.
@@ -126,47 +84,67 @@ fn must_not_be_drained(rendezvous: &Path, to: &Path, path: &Path) -> io::Result<
 /// made.
 ///
 /// # Errors
-/// The PFS's. ALREADY_EXISTS where what it would replace is not of a commit, INVALID_INPUT for no name
-/// ([`plain`]), or the link's.
+/// The PFS's, also where a commit was killed that has left something of somebody's. ALREADY_EXISTS where what it would
+/// replace is not of a commit, INVALID_INPUT for no name ([`plain`]), or the link's.
 pub fn commit(rendezvous: &Path, to: &Path, name: &str, answers: &[Answer]) -> io::Result<Vec<PathBuf>> {
     let name = &*plain(name).filter(|name| name != LATEST).ok_or(ErrorKind::InvalidInput)?;
-    let (file, latest) = (to.join(format!("{name}.committed")), to.join(LATEST));
+    let (root, folder) = (Root::hold(to)?, rendezvous.parent().unwrap_or(rendezvous));
+    nothing_is_left(folder, &to.canonicalize()?)?;
+    let marker = format!("{name}.committed");
+    let (file, latest) = (to.join(&marker), to.join(LATEST));
     let may_be_replaced = |path: &Path, found| {
         must_be_of_a_commit(path, found)?;
         must_not_be_drained(rendezvous, to, path)
     };
-    let file_may = || may_be_replaced(&file, is_marker(&file));
-    let links = Links::of(rendezvous.parent().unwrap_or(rendezvous));
-    let latest_may = || may_be_replaced(&latest, links.have_made(to, &latest));
+    let (markers, links) = (Made::markers(folder), Made::links(folder));
+    let file_may = || may_be_replaced(&file, markers.has_marker(&root, &file));
+    let latest_may = || may_be_replaced(&latest, links.has_link(&root, &latest));
     let is_there = disk::exists(&to.join(name))?;
     // Neither where only one may.
     file_may()?;
     if is_there {
-        latest_may().and_then(|()| links.take_over(to, &latest))?;
+        latest_may()?;
     }
-    let root = Root::hold(to)?;
     let (place, above) = (root.reach(&file)?, root.reach(&latest)?);
     let draft = draft(name);
-    // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
-    let made = place.create(&draft).and_then(|mut file| {
-        file.write_all(&text(name, answers)?)?;
-        file.sync_all()
-    });
-    put(&place, &draft, made, file_may)?;
+    let names = [(&place, Path::new(&marker)), (&above, Path::new(LATEST))];
+    let under_way = UnderWay::begin(folder, &draft, &names)?;
+    put(&place, &draft, make_marker(&place, &draft, &text(name, answers)?, &markers), file_may)?;
     let mut made = vec![file.clone()];
     if is_there {
-        // What a commit left that was killed in between.
-        let _ = unlinkat(&above.folder, &draft, AtFlags::empty());
-        let linked = symlinkat(name, &above.folder, &draft).map_err(io::Error::from);
-        let linked = linked.and_then(|()| links.note(&look_in(above.folder.as_fd(), &draft)?));
-        put(&above, &draft, linked, latest_may)?;
+        put(&above, &draft, make_link(&above, &draft, name, &links), latest_may)?;
         made.push(latest.clone());
     }
     // A group may be in a folder below.
     for folder in [&place.folder, &above.folder] {
         File::open(by_descriptor(folder))?.sync_all()?;
     }
+    under_way.end()?;
     Ok(made)
+}
+
+fn make_marker(place: &Place, draft: &OsStr, text: &[u8], markers: &Made) -> io::Result<()> {
+    let mut file = place.create(draft)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    markers.note(&look_in(place.folder.as_fd(), draft)?)
+}
+
+fn make_link(above: &Place, draft: &OsStr, name: &str, links: &Made) -> io::Result<()> {
+    // A draft of this process's that could not be removed.
+    let _ = unlinkat(&above.folder, draft, AtFlags::empty());
+    symlinkat(name, &above.folder, draft)?;
+    links.note(&look_in(above.folder.as_fd(), draft)?)
+}
+
+/// Where no drainer runs any more, nobody else has told of it.
+fn nothing_is_left(folder: &Path, to: &Path) -> io::Result<()> {
+    let taken = Taken::of(to, Arc::new(Unnoted));
+    under_way::settle(folder, &Root::at(to), &taken)?;
+    match taken.troubles().first() {
+        Some(trouble) => Err(io::Error::other(format!("{}; {}", trouble.message, trouble.advice))),
+        None => Ok(()),
+    }
 }
 
 fn text(name: &str, answers: &[Answer]) -> io::Result<Vec<u8>> {
@@ -195,11 +173,13 @@ fn put(
     made: io::Result<()>,
     may_be_replaced: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
-    let aside: OsString = format!("{}.{}{TAKEN_SUFFIX}", draft.to_string_lossy(), now().1).into();
     let put = || -> io::Result<()> {
+        let ours = look_in(place.folder.as_fd(), draft)?;
         loop {
             let before = if_there(look_in(place.folder.as_fd(), &place.name))?;
             may_be_replaced()?;
+            // Whoever finds it after a kill knows by that what may go.
+            let aside = aside(draft, &ours, before.as_ref().unwrap_or(&ours), &place.name);
             let put = match before {
                 None => place.fill_with(draft),
                 Some(before) => {

@@ -3,8 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use disk::below::Root;
+
+use crate::commit::settle_killed;
 use crate::drain::Drain;
 use crate::state::State;
+use crate::status::Trouble;
 
 /// How long copies may take to be given up.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
@@ -27,11 +31,22 @@ impl Drain {
         self.copier.publisher.end();
     }
 
-    /// Removes what an earlier drainer left on the PFS where it was killed.
-    pub(crate) fn clear(&self) {
+    /// Removes what an earlier drainer, or a commit, left on the PFS where it was killed.
+    ///
+    /// # Errors
+    /// It cannot be looked for.
+    pub(crate) fn clear(&self) -> Result<(), Trouble> {
         self.copier.publisher.clear(|| {
             let state = self.lock();
             state.ledger.folders_begun().into_iter().collect()
         });
+        let sessions = self.rendezvous.folder().parent().unwrap_or(&self.to);
+        let settled = settle_killed(sessions, &Root::at(&self.to), &self.copier.taken);
+        settled.map_err(|error| Trouble {
+            path: ".".to_owned(),
+            errno: error.raw_os_error().unwrap_or(0),
+            message: format!("look in {} for what commits have left: {error}", sessions.display()),
+            advice: "mend the cause, or remove what is no note of a commit there; then wait again".to_owned(),
+        })
     }
 }

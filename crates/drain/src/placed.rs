@@ -63,6 +63,25 @@ pub(crate) trait Names: Send + Sync {
     fn within(&self, folder: &Path) -> Vec<PathBuf>;
 }
 
+/// Nothing is noted of any name.
+pub(crate) struct Unnoted;
+
+impl Names for Unnoted {
+    fn under(&self, _: &Path) -> Option<Under> {
+        None
+    }
+
+    fn note(&self, _: &Path, _: Placed, _: Option<Over>) {}
+
+    fn first(&self, _: &Path) -> Option<Over> {
+        None
+    }
+
+    fn within(&self, _: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+}
+
 impl Placed {
     /// What is about to get its name.
     pub(crate) fn before(part: &Seen) -> Placed {

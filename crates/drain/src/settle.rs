@@ -18,8 +18,8 @@ impl Drain {
         // What one has in work to look at it, another would take for something that a copier has: it would not be in
         // its answer.
         let _alone = self.settling.lock().expect("no thread panics with the lock");
-        self.clear();
-        let mut unseen = self.revisit();
+        let mut unseen: Vec<Trouble> = self.clear().err().into_iter().collect();
+        unseen.extend(self.revisit());
         self.doubt();
         let (barrier, more) = self.decide();
         // One that was tried since is named once.

@@ -267,7 +267,8 @@ impl Drain {
 
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
-        self.clear();
+        // Who waits asks again.
+        let _ = self.clear();
         self.scan(Path::new(""));
         loop {
             std::thread::sleep(WALK_PERIOD);

@@ -7,31 +7,50 @@
 //! ```
 //!
 //! **Invariant:** what lies there goes if it is one of the two that its name tells of, whatever else is forgotten. Else
-//! it is somebody's: it gets its name back, or stays, and every `wait` says where.
+//! it is somebody's: it gets its name back, or stays, and every `wait` says where, wherever its folder is moved to.
+
+mod removal;
+mod told;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use disk::below::{Place, Root, by_descriptor};
+use model::Ino;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::{Errno, Result};
 use stage::single::{PART_SUFFIX, TAKEN_SUFFIX};
 
 use crate::generation::{Seen, if_there, look_in};
-use crate::placed::{Names, Placed, Under};
-use crate::status::Trouble;
+use crate::placed::{Names, Placed};
+
+pub(crate) use self::removal::Removal;
+use self::told::Missed;
 
 /// What a drainer has taken and could not decide about.
 pub(crate) struct Taken {
     root: Root,
     names: Arc<dyn Names>,
-    /// Where it lies, and which name it had, if that is known.
-    left: Mutex<BTreeMap<PathBuf, Option<PathBuf>>>,
+    left: Mutex<BTreeMap<Key, Left>>,
+    missed: Mutex<Vec<Missed>>,
+}
+
+/// Where something lies: in the folder of these numbers, under this name.
+type Key = (u64, u64, OsString);
+
+/// Something that lies somewhere.
+struct Left {
+    /// Held open: it may be renamed.
+    folder: Arc<OwnedFd>,
+    /// Where it was seen last.
+    path: PathBuf,
+    /// The name that it had, if that is known.
+    name: Option<PathBuf>,
 }
 
 /// What the name says under which something was taken.
@@ -77,15 +96,29 @@ fn sum(bytes: &[u8]) -> String {
 impl Taken {
     /// From names below `root`, of which `names` are known.
     pub(crate) fn of(root: &Path, names: Arc<dyn Names>) -> Taken {
-        Taken { root: Root::at(root), names, left: Mutex::default() }
+        Taken { root: Root::at(root), names, left: Mutex::default(), missed: Mutex::default() }
     }
 
     /// Takes note of what was taken from `to` and lies there beside it, if something does.
     pub(crate) fn note(&self, place: &Place, aside: &OsStr, to: &Path) {
-        let found = if_there(look_in(place.folder.as_fd(), aside));
-        if !found.is_ok_and(|found| found.is_none()) {
-            self.lock().insert(to.with_file_name(aside), Some(to.to_owned()));
+        if if_there(look_in(place.folder.as_fd(), aside)).is_ok_and(|found| found.is_none()) {
+            return;
         }
+        let path = to.with_file_name(aside);
+        let folder = place.folder.try_clone().map_err(|_| Errno::MFILE);
+        let kept = folder.and_then(|folder| self.keep(&Arc::new(folder), &path, Some(to.to_owned())));
+        // The next drainer looks where this one has made copies.
+        kept.unwrap_or_else(|errno| tracing::error!("hold the folder of {}: {errno}", path.display()));
+    }
+
+    fn keep(&self, folder: &Arc<OwnedFd>, path: &Path, name: Option<PathBuf>) -> Result<()> {
+        let key = key(folder, &name_in(path))?;
+        let mut left = self.lock();
+        // One descriptor for all that lies in a folder.
+        let held = left.iter().find(|(other, _)| (other.0, other.1) == (key.0, key.1));
+        let folder = held.map_or_else(|| Arc::clone(folder), |(_, held)| Arc::clone(&held.folder));
+        left.insert(key, Left { folder, path: path.to_owned(), name });
+        Ok(())
     }
 
     /// Decides about what was taken from this name, before a copy gets it.
@@ -93,10 +126,11 @@ impl Taken {
     /// # Errors
     /// The PFS's; EXIST where it is not decided.
     pub(crate) fn settle_of(&self, to: &Path) -> Result<()> {
-        let is_of = |name: &Option<PathBuf>| name.as_deref() == Some(to);
-        let paths: Vec<_> =
-            self.lock().iter().filter(|(_, name)| is_of(name)).map(|(path, _)| path.clone()).collect();
-        paths.iter().try_for_each(|path| self.settle(path))?;
+        let is_of = |left: &Left| left.name.as_deref() == Some(to);
+        if !self.lock().values().any(is_of) {
+            return Ok(());
+        }
+        self.settle_again(is_of)?;
         if self.lock().values().any(is_of) { Err(Errno::EXIST) } else { Ok(()) }
     }
 
@@ -105,24 +139,84 @@ impl Taken {
     /// # Errors
     /// It cannot be looked at.
     pub(crate) fn settle(&self, path: &Path) -> Result<()> {
-        let place = self.root.reach(path)?;
-        let Some(mark) = Mark::read(&place.name) else { return Ok(()) };
-        let Some(seen) = if_there(look_in(place.folder.as_fd(), &place.name))? else {
-            self.lock().remove(path);
-            return Ok(());
+        self.settle_as(path, None)
+    }
+
+    /// The same, where the name is known that it had.
+    ///
+    /// # Errors
+    /// As of [`Taken::settle`].
+    pub(crate) fn settle_known(&self, path: &Path, name: &Path) -> Result<()> {
+        self.settle_as(path, Some(name))
+    }
+
+    fn settle_as(&self, path: &Path, known: Option<&Path>) -> Result<()> {
+        let Place { folder, name } = self.root.reach(path)?;
+        self.decide((&Arc::new(folder), &name), path, known)
+    }
+
+    /// Decides about what is left so far, wherever its folder is now.
+    fn settle_again(&self, of: impl Fn(&Left) -> bool) -> Result<()> {
+        let of_it = |(key, left): (&Key, &Left)| {
+            (key.clone(), Arc::clone(&left.folder), left.path.clone(), left.name.clone())
         };
-        if mark.knows(&seen) {
-            unlinkat(&place.folder, &place.name, AtFlags::empty())?;
-            self.lock().remove(path);
-            return Ok(());
+        let all: Vec<_> = self.lock().iter().filter(|(_, left)| of(left)).map(of_it).collect();
+        let mut outcome = Ok(());
+        for (key, folder, path, name) in all {
+            let path = self.path_of(&folder, &path);
+            match self.decide((&folder, &key.2), &path, name.as_deref()) {
+                // A server's folder that was removed, or is mounted anew.
+                Err(Errno::STALE) => {
+                    self.lock().remove(&key);
+                    if self.settle(&path).is_err() {
+                        self.miss(path.parent().unwrap_or(&path), Ino(key.1), false);
+                    }
+                }
+                Err(errno) => {
+                    tracing::warn!("look at {}: {errno}", path.display());
+                    outcome = Err(errno);
+                }
+                Ok(()) => {}
+            }
         }
-        let name = self.name_of(&place, path, &mark)?;
-        let is_back = name.as_ref().is_some_and(|name| self.give_back(&place, name, &mark).is_ok());
-        if is_back {
-            self.lock().remove(path)
-        } else {
-            self.lock().insert(path.to_owned(), name)
+        outcome
+    }
+
+    /// The path of what was at `path` in this folder, which may have been renamed.
+    fn path_of(&self, folder: &Arc<OwnedFd>, path: &Path) -> PathBuf {
+        let name = name_in(path);
+        let there = self.root.reach(path).and_then(|place| key(&place.folder, &name));
+        if there.is_ok_and(|there| key(folder, &name) == Ok(there)) {
+            return path.to_owned();
+        }
+        let now = fs::read_link(by_descriptor(folder)).ok().filter(|now| now.is_absolute());
+        now.map_or_else(|| path.to_owned(), |now| now.join(&name))
+    }
+
+    /// As [`Taken::settle`] of what is called `aside` in `folder`, and was `known` by that name.
+    fn decide(
+        &self,
+        (folder, aside): (&Arc<OwnedFd>, &OsStr),
+        path: &Path,
+        known: Option<&Path>,
+    ) -> Result<()> {
+        let Some(mark) = Mark::read(aside) else { return Ok(()) };
+        let place = Place { folder: folder.try_clone().map_err(|_| Errno::MFILE)?, name: aside.to_owned() };
+        let is_decided = match if_there(look_in(folder.as_fd(), aside))? {
+            None => true,
+            Some(seen) if mark.knows(&seen) => unlinkat(folder, aside, AtFlags::empty()).map(|()| true)?,
+            Some(_) => {
+                let name = self.name_of(&place, path, (&mark, known))?;
+                let is_back = name.as_ref().is_some_and(|name| self.give_back(&place, name, &mark).is_ok());
+                if !is_back {
+                    self.keep(folder, path, name)?;
+                }
+                is_back
+            }
         };
+        if is_decided {
+            self.lock().remove(&key(folder, aside)?);
+        }
         Ok(())
     }
 
@@ -139,7 +233,15 @@ impl Taken {
     }
 
     /// The name that something had, as far as one only may be it: of what is in the folder, or is known to have been.
-    fn name_of(&self, place: &Place, path: &Path, mark: &Mark) -> Result<Option<PathBuf>> {
+    fn name_of(
+        &self,
+        place: &Place,
+        path: &Path,
+        (mark, known): (&Mark, Option<&Path>),
+    ) -> Result<Option<PathBuf>> {
+        if let Some(known) = known {
+            return Ok(Some(path.with_file_name(name_in(known))));
+        }
         let folder = path.parent().unwrap_or(path);
         let mut names = self.names.within(folder);
         let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -152,81 +254,18 @@ impl Taken {
         Ok(names.pop().filter(|_| names.is_empty()))
     }
 
-    /// What is left, after another try to give it back.
-    pub(crate) fn troubles(&self) -> Vec<Trouble> {
-        let paths: Vec<_> = self.lock().keys().cloned().collect();
-        for path in paths {
-            if let Err(errno) = self.settle(&path) {
-                tracing::warn!("look at {}: {errno}", path.display());
-            }
-        }
-        self.lock().iter().map(|(path, name)| trouble(path, name.as_deref())).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Option<PathBuf>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Left>> {
         self.left.lock().expect("no thread panics with the lock")
     }
 }
 
-/// What became of a name that was to be removed.
-pub(crate) enum Removal {
-    /// It is not there any more.
-    Removed,
-    /// It stays, for this reason.
-    Kept(&'static str),
-}
-
-impl Taken {
-    /// Removes from the PFS what this drainer has put under the name `target`, if it is that, and nobody has touched
-    /// it. It is taken to a name like `part` first.
-    ///
-    /// # Errors
-    /// The PFS's.
-    pub(crate) fn remove(
-        &self,
-        target: &Path,
-        part: impl FnOnce() -> PathBuf,
-        placed: Option<&Under>,
-    ) -> Result<Removal> {
-        let place = match self.root.reach(target) {
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Removal::Removed),
-            place => place?,
-        };
-        let Some(there) = if_there(look_in(place.folder.as_fd(), &place.name))? else {
-            return Ok(Removal::Removed);
-        };
-        let differs =
-            placed.map_or(Some("nothing is noted of what this drainer put there"), |it| it.differs(&there));
-        if let Some(why) = differs {
-            return Ok(Removal::Kept(why));
-        }
-        let aside = aside(&name_in(&part()), &there, &there, &place.name);
-        let removed = place.remove_with(&aside, |folder, name| Ok(look_in(folder, name)?.is_still(&there)));
-        self.note(&place, &aside, target);
-        match removed {
-            Ok(()) | Err(Errno::NOENT) => Ok(Removal::Removed),
-            Err(Errno::EXIST) => Ok(Removal::Kept("another file has come there")),
-            Err(errno) => Err(errno),
-        }
-    }
+fn key(folder: &impl AsFd, name: &OsStr) -> Result<Key> {
+    let found = rustix::fs::fstat(folder)?;
+    Ok((found.st_dev, found.st_ino, name.to_owned()))
 }
 
 fn name_in(path: &Path) -> OsString {
     path.file_name().unwrap_or_default().to_owned()
-}
-
-fn trouble(path: &Path, name: Option<&Path>) -> Trouble {
-    let name = name.map_or_else(|| "a file of the job".to_owned(), |name| name.display().to_string());
-    Trouble {
-        path: path.display().to_string(),
-        errno: Errno::EXIST.raw_os_error(),
-        message: format!(
-            "{} is somebody's: it came to the name of {name} while that was replaced or removed, and could not get \
-             its name back",
-            path.display()
-        ),
-        advice: "move it to where it belongs, then wait again".to_owned(),
-    }
 }
 
 #[cfg(test)]

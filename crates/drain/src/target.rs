@@ -6,10 +6,11 @@
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::below::{Place, Root};
+use model::Ino;
 use rustix::io::Errno;
 use stage::outside::Outside;
 use stage::pfs::Pfs;
@@ -243,6 +244,15 @@ impl tree::Target for Target {
 
     fn settle_taken(&self, path: &Path) -> Result<()> {
         self.taken.settle(path)
+    }
+
+    fn miss_taken(&self, path: &Path, ino: Ino, is_sure: bool) {
+        // It is said at the next wait.
+        let _ = self.taken.miss(path, ino, is_sure);
+    }
+
+    fn undecided(&self) -> Vec<(PathBuf, Ino)> {
+        self.taken.folders()
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

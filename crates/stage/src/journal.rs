@@ -6,8 +6,8 @@
 //! start   := {"start":{"format","stage","source","destination","run","pass"}}   first of each run, also of a pass
 //! part    := {"part":{"target","place","size","mtime","changed","ino"}}   a large file, begun at `place`; its source's version
 //! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
-//! folder  := {"folder":{"path","ino"}}                             parts are made in it from now on
-//! cleared := "cleared"                                             no part is left in the folders above
+//! folder  := {"folder":{"path","ino","taken"}}    parts are made in it; `taken`: what lies in it is undecided
+//! cleared := "cleared"                                             nothing is left in the folders above
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! published := {"published":{"path","device","ino","changed"}}    the path was given to this inode; after `file`
@@ -50,7 +50,7 @@ use self::drained::Drained;
 pub(crate) use self::drained::Left;
 pub use self::earlier::{Finished, Unfinished};
 pub use self::error::JournalError;
-use self::folders::Folders;
+pub(crate) use self::folders::Noted;
 pub(crate) use self::inode::Inode;
 use self::past::Past;
 pub use self::record::PathText;
@@ -75,7 +75,7 @@ pub struct Journal {
     mounted: Vec<PfsMount>,
     /// Something that earlier runs recorded cannot be read.
     is_damaged: bool,
-    folders: Mutex<Folders>,
+    folders: Mutex<folders::Folders>,
     drained: Mutex<Drained>,
     siblings: Siblings,
     output: Mutex<Output>,
@@ -124,7 +124,7 @@ impl Journal {
         }
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken });
         let Past { run, finished, unfinished, made, mounted, is_damaged, drained, folders, .. } = past;
-        let folders = Mutex::new(Folders::after(folders));
+        let folders = Mutex::new(folders::Folders::after(folders));
         let places = unfinished.values().map(|file| file.place.clone()).collect();
         let unfinished = Mutex::new(unfinished);
         Ok(Journal {

@@ -129,11 +129,11 @@ impl Publisher {
     }
 
     /// Removes the parts that earlier publishers of this name left where they were killed, also in the folders of
-    /// `also`, once.
+    /// `also`, and has decided about what they had taken: again, until all of it could be looked at.
     pub fn clear(&self, also: impl FnOnce() -> Vec<PathBuf>) {
         let mut cleared = self.cleared.lock().expect("no thread panics with the lock");
-        if !std::mem::replace(&mut *cleared, true) {
-            strays::clear(&self.run, &also());
+        if !*cleared {
+            *cleared = strays::clear(&self.run, &also());
         }
     }
 

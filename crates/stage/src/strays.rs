@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::fault::{Fault, Tried};
+use crate::journal::Noted;
 use crate::tree::{self, Found};
 
 /// As many entries are looked at to find folders that were moved.
@@ -33,27 +34,28 @@ pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
         return true;
     }
     let mut noted = context.journal.folders_left();
-    noted.extend(also.iter().map(|path| (path.clone(), Ino(0))));
+    noted.extend(also.iter().map(|path| Noted::of(path, Ino(0))));
     let whole = clear_noted(context, noted, Of::EarlierRuns);
     if whole && !context.journal.keeps_parts() {
-        context.journal.cleared();
+        context.journal.cleared(context.sides.target.undecided());
     }
     whole
 }
 
 /// A later folder may have the number of one that is gone: that costs a look, as only what is called as a part of this
 /// stage is removed.
-fn clear_noted(context: &Context, noted: Vec<(PathBuf, Ino)>, of: Of) -> bool {
+fn clear_noted(context: &Context, noted: Vec<Noted>, of: Of) -> bool {
     let (mut whole, mut moved) = (true, Vec::new());
-    for (path, ino) in noted {
-        match context.sides.target.find(&path) {
+    for noted in noted {
+        let (path, ino) = (&noted.path, noted.ino);
+        match context.sides.target.find(path) {
             Ok(there) if there.is_folder() && (ino == Ino(0) || there.attr.ino == ino) => {
                 whole &= remarked(context, sweep_of(context, &there, of));
             }
-            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) if ino != Ino(0) => moved.push((path, ino)),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) if ino != Ino(0) => moved.push(noted),
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
             found => {
-                whole &= remarked(context, found.tried(&*context.sides.target, &path, "look up").map(drop))
+                whole &= remarked(context, found.tried(&*context.sides.target, path, "look up").map(drop))
             }
         }
     }
@@ -104,14 +106,14 @@ pub(crate) fn end(context: &Context) {
         context.remark(&context.sides.target.show(path), text);
     }
     if strays.paths.is_empty() && !strays.unknown && !context.journal.keeps_parts() {
-        context.journal.all_cleared();
+        context.journal.all_cleared(context.sides.target.undecided());
     }
 }
 
 /// Looks for folders that have other paths now: below the nearest folder that is still there, then below those above
 /// it, as far up as the one that holds the whole destination, which may have been moved itself.
-fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
-    let wanted = moved.iter().map(|(_, ino)| *ino).collect();
+fn find_moved(context: &Context, moved: &[Noted], of: Of) -> bool {
+    let wanted = moved.iter().map(|noted| noted.ino).collect();
     let mut search =
         Search { context, of, wanted, seen: HashSet::new(), left: LOOKED_AT_MAX, unseen: Unseen::default() };
     let mut whole = true;
@@ -119,8 +121,12 @@ fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
         let top = search.unseen.noted(context.sides.target.find(&top));
         whole &= top.is_none_or(|top| search.below(top));
     }
-    if search.left == 0 || search.unseen.any {
-        for (path, _) in moved.iter().filter(|(_, ino)| search.wanted.contains(ino)) {
+    let is_sure = search.left > 0 && !search.unseen.any;
+    for Noted { path, ino, has_taken } in moved.iter().filter(|noted| search.wanted.contains(&noted.ino)) {
+        if *has_taken {
+            context.sides.target.miss_taken(path, *ino, is_sure);
+        }
+        if !is_sure {
             let text = "it was moved or removed while this stage made files in it, and is not found; files \
                         `.forebay.*.part` in it may be removed";
             context.remark(&context.sides.target.show(path), text);
@@ -192,12 +198,12 @@ impl Unseen {
 }
 
 /// Where folders are looked for that were at these paths.
-fn tops(context: &Context, moved: &[(PathBuf, Ino)]) -> Vec<PathBuf> {
+fn tops(context: &Context, moved: &[Noted]) -> Vec<PathBuf> {
     let shortest = context.journal.folders_left().into_iter().chain(context.journal.folders_held());
-    let shortest = shortest.map(|(path, _)| path).min_by_key(|path| path.components().count());
+    let shortest = shortest.map(|noted| noted.path).min_by_key(|path| path.components().count());
     // A destination in which no part is made by itself lies above the shortest, and one above that is what holds it.
     let highest = shortest.and_then(|path| nearest(context, path.parent()?));
-    let mut tops: Vec<PathBuf> = moved.iter().filter_map(|(path, _)| nearest(context, path)).collect();
+    let mut tops: Vec<PathBuf> = moved.iter().filter_map(|noted| nearest(context, &noted.path)).collect();
     let mut at = 0;
     while let Some(above) = tops.get(at).and_then(|top| top.parent()).map(Path::to_owned) {
         if highest.as_ref().is_some_and(|highest| above.starts_with(highest)) && !tops.contains(&above) {

@@ -202,6 +202,15 @@ pub trait Target: Tree {
         Ok(())
     }
 
+    /// Takes note that the folder `path`, of this number, is not found: what lay in it could not be decided about when
+    /// it was there. `is_sure`: it was looked for everywhere.
+    fn miss_taken(&self, _path: &Path, _ino: Ino, _is_sure: bool) {}
+
+    /// The folders with what could not be decided about: the next run must look there, whatever else is done.
+    fn undecided(&self) -> Vec<(PathBuf, Ino)> {
+        Vec::new()
+    }
+
     /// Removes anything but a folder.
     fn remove(&self, path: &Path) -> Result<()>;
 

@@ -164,6 +164,14 @@ impl<T: Target + ?Sized> Target for Watched<T> {
         self.watch("put back", path, || self.tree.settle_taken(path))
     }
 
+    fn miss_taken(&self, path: &Path, ino: Ino, is_sure: bool) {
+        self.tree.miss_taken(path, ino, is_sure);
+    }
+
+    fn undecided(&self) -> Vec<(PathBuf, Ino)> {
+        self.tree.undecided()
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         self.watch("remove", path, || self.tree.remove(path))
     }

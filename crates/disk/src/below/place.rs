@@ -142,6 +142,7 @@ impl Place {
     }
 
     /// Puts back what was taken from here and lies under `aside`: where nothing is here, or what `may_go`, which goes.
+    /// What is here already, as who puts it back may be ended in between, loses that name only.
     ///
     /// # Errors
     /// Of the file system; EXIST where something else is here: then all stays as it is.
@@ -149,6 +150,9 @@ impl Place {
         match self.fill_with(aside) {
             Err(Errno::EXIST) => {}
             filled => return filled,
+        }
+        if self.number(aside)? == self.number(&self.name)? {
+            return unlinkat(&self.folder, aside, AtFlags::empty());
         }
         if !may_go(self.folder.as_fd(), &self.name)? {
             return Err(Errno::EXIST);

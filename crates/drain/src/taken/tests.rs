@@ -6,26 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::generation::look;
-use crate::placed::Over;
-
-/// Nothing is known of any name.
-struct Nothing;
-
-impl Names for Nothing {
-    fn under(&self, _: &Path) -> Option<Under> {
-        None
-    }
-
-    fn note(&self, _: &Path, _: Placed, _: Option<Over>) {}
-
-    fn first(&self, _: &Path) -> Option<Over> {
-        None
-    }
-
-    fn within(&self, _: &Path) -> Vec<PathBuf> {
-        Vec::new()
-    }
-}
+use crate::placed::{Under, Unnoted};
 
 /// A folder with a copy and what it is to replace, called `a`, which was taken from there.
 struct Moment {
@@ -48,7 +29,7 @@ fn moment() -> Moment {
         &look(&root, &a).unwrap(),
         OsStr::new("a"),
     );
-    let (aside, taken) = (to.join(name), Taken::of(&to, Arc::new(Nothing)));
+    let (aside, taken) = (to.join(name), Taken::of(&to, Arc::new(Unnoted)));
     Moment { _folder: folder, to, aside, taken }
 }
 
@@ -94,6 +75,12 @@ fn what_may_go_goes_and_what_is_somebodys_gets_its_name_back_whatever_is_forgott
     // Until it is moved away.
     fs::rename(&it.aside, it.to.join("mine")).unwrap();
     assert_eq!(it.taken.troubles(), []);
+    // One that is back, as it was given back by two names and that was ended in between, is in nobody's way.
+    let it = moment();
+    fs::write(it.to.join("a"), "somebody's").unwrap();
+    it.rename("a", &it.aside);
+    fs::hard_link(&it.aside, it.to.join("a")).unwrap();
+    assert_eq!(it.settled(), (Some("somebody's".to_owned()), 0));
     // Nobody knows what it was called.
     let it = moment();
     fs::write(it.to.join("a"), "somebody's").unwrap();

@@ -118,3 +118,48 @@ fn a_wait_may_be_told_to_take_longer_than_the_clock_goes() {
     let ending = drain::wait::wait(&node.to.join(".forebay-drain/s"), without_end, &mut Silent).unwrap();
     assert!(matches!(ending, drain::wait::Ending::Answered(_)), "{ending:?}");
 }
+
+#[test]
+fn a_commit_replaces_no_file_that_only_looks_like_a_marker() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, answer) = drained(&root, "run1/f");
+    let marker = node.to.join("run1.committed");
+    // An earlier release noted nothing of its markers.
+    let text = "{\"name\":\"run1\",\"committed\":\"once\"}";
+    fs::write(&marker, text).unwrap();
+    fs::write(node.to.join("run0.committed"), text).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    for name in ["run1", "run0", "run1"] {
+        commit(&node, name, &answer).unwrap();
+    }
+    // As by `cp`, and by an editor.
+    for as_new in [true, false] {
+        let text = read(&marker).replace("run1", "mine1");
+        if as_new {
+            fs::remove_file(&marker).unwrap();
+        }
+        fs::write(&marker, &text).unwrap();
+        let said = commit(&node, "run1", &answer).unwrap_err().to_string();
+        assert!(said.contains("/run1.committed is there, and no commit has made it"), "{said}");
+        assert_eq!(read(&marker), text);
+        fs::remove_file(&marker).unwrap();
+        commit(&node, "run1", &answer).unwrap();
+    }
+}
+
+#[test]
+fn a_commit_to_a_folder_that_a_link_leads_to_replaces_the_last() {
+    let root = tempfile::tempdir().unwrap();
+    let (node, answer) = drained(&root, "run1/f");
+    let link = root.path().join("link");
+    symlink(&node.to, &link).unwrap();
+    for _ in 0..2 {
+        let made = drain::commit::commit(
+            &node.to.join(".forebay-drain/s"),
+            &link,
+            "run1",
+            std::slice::from_ref(&answer),
+        );
+        assert_eq!(made.unwrap(), ["run1.committed", "latest"].map(|name| link.join(name)).to_vec());
+    }
+}

@@ -12,6 +12,7 @@ mod flash;
 mod folders;
 mod full;
 mod hosts;
+mod left;
 mod logged;
 mod mapped;
 mod moments;

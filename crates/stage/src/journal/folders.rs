@@ -12,8 +12,16 @@ use model::Ino;
 use super::Journal;
 use super::record::{FolderRecord, PathText, Record};
 
-/// A folder of the target: its path when it was noted, and its inode, 0 where nobody knows.
-pub(crate) type Noted = (PathBuf, Ino);
+/// A folder of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Noted {
+    /// Its path when it was noted.
+    pub(crate) path: PathBuf,
+    /// 0 where nobody knows.
+    pub(crate) ino: Ino,
+    /// Something lay in it that was taken from a name and that nobody could decide about.
+    pub(crate) has_taken: bool,
+}
 
 /// What is known of them.
 #[derive(Default)]
@@ -38,7 +46,25 @@ impl Folders {
     }
 
     fn all_noted(&self) -> impl Iterator<Item = Noted> {
-        self.noted.iter().flat_map(|(path, held)| held.iter().map(|held| (path.clone(), held.ino)))
+        self.noted.iter().flat_map(|(path, held)| held.iter().map(|held| Noted::of(path, held.ino)))
+    }
+}
+
+impl Noted {
+    /// Nothing more is known of it.
+    pub(crate) fn of(path: &Path, ino: Ino) -> Noted {
+        Noted { path: path.to_owned(), ino, has_taken: false }
+    }
+
+    fn record(&self) -> Record {
+        let path = PathText::from(self.path.as_path());
+        Record::Folder(FolderRecord { path, ino: self.ino, taken: self.has_taken })
+    }
+}
+
+impl From<FolderRecord> for Noted {
+    fn from(record: FolderRecord) -> Noted {
+        Noted { path: record.path.to_path(), ino: record.ino, has_taken: record.taken }
     }
 }
 
@@ -75,27 +101,36 @@ impl Journal {
         self.folders().all_noted().collect()
     }
 
-    /// Records that no part of an earlier run is left.
-    pub(crate) fn cleared(&self) {
+    /// Records that nothing of an earlier run is left but in the folders `undecided`.
+    pub(crate) fn cleared(&self, undecided: Vec<(PathBuf, Ino)>) {
         let mut folders = self.folders();
-        if std::mem::take(&mut folders.left).is_empty() {
+        let undecided = noted_again(undecided);
+        if folders.left == undecided {
             return;
         }
-        self.append(&Record::Cleared);
-        for (path, ino) in folders.all_noted() {
-            self.append(&Record::Folder(FolderRecord { path: PathText::from(path.as_path()), ino }));
-        }
-        self.sync();
+        folders.left = undecided;
+        self.rewrite(&folders);
     }
 
-    /// Records that no part at all is left, and none will be made.
-    pub(crate) fn all_cleared(&self) {
+    /// Records that nothing at all is left but in the folders `undecided`, and that no part will be made.
+    pub(crate) fn all_cleared(&self, undecided: Vec<(PathBuf, Ino)>) {
         let mut folders = self.folders();
-        if folders.left.is_empty() && folders.noted.is_empty() {
+        let undecided = noted_again(undecided);
+        if folders.left == undecided && folders.noted.is_empty() {
             return;
         }
-        *folders = Folders::default();
+        *folders = Folders::after(undecided);
+        self.rewrite(&folders);
+    }
+
+    fn rewrite(&self, folders: &Folders) {
         self.append(&Record::Cleared);
+        folders
+            .left
+            .iter()
+            .cloned()
+            .chain(folders.all_noted())
+            .for_each(|noted| self.append(&noted.record()));
         self.sync();
     }
 
@@ -108,11 +143,15 @@ impl Journal {
         let noted = folders.noted.entry(path.to_owned()).or_default();
         if noted.iter().all(|held| held.ino != ino) {
             noted.push(Held { ino, on_disk: false });
-            self.append(&Record::Folder(FolderRecord { path: PathText::from(path), ino }));
+            self.append(&Noted::of(path, ino).record());
         }
     }
 
     fn folders(&self) -> std::sync::MutexGuard<'_, Folders> {
         self.folders.lock().expect("no thread panics with the lock")
     }
+}
+
+fn noted_again(undecided: Vec<(PathBuf, Ino)>) -> Vec<Noted> {
+    undecided.into_iter().map(|(path, ino)| Noted { path, ino, has_taken: true }).collect()
 }

@@ -72,7 +72,7 @@ impl Past {
                 self.made.insert(made.target.to_path());
             }
             Record::Remark(_) => {}
-            Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
+            Record::Folder(noted) => self.folders.push(noted.into()),
             Record::Mounted(noted) => match noted.mount() {
                 Some(mount) => self.mounted.push(mount),
                 None => self.is_damaged = true,

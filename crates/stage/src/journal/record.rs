@@ -84,6 +84,9 @@ pub(super) struct PartRecord {
 pub(super) struct FolderRecord {
     pub(super) path: PathText,
     pub(super) ino: Ino,
+    /// What lies in it could not be decided about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) taken: bool,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -152,5 +152,22 @@ fn every_folder_that_had_a_path_while_parts_were_made_there_is_remembered() {
     }
     drop(first);
     let left = Journal::open(&path, task("1.0")).unwrap().folders_left();
-    assert_eq!(left, [1, 2, 3].map(|ino| (PathBuf::from("/pfs/d"), Ino(ino))));
+    assert_eq!(left, [1, 2, 3].map(|ino| Noted::of(Path::new("/pfs/d"), Ino(ino))));
+}
+
+#[test]
+fn a_folder_with_what_is_undecided_is_remembered_by_every_later_run_until_that_is_decided() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let open = || Journal::open(&path, task("1.0")).unwrap();
+    let undecided = || vec![(PathBuf::from("/pfs/d"), Ino(7))];
+    open().hold(Path::new("/pfs/d"), || Ino(7));
+    let left = || open().folders_left();
+    open().cleared(undecided());
+    let kept = Noted { has_taken: true, ..Noted::of(Path::new("/pfs/d"), Ino(7)) };
+    assert_eq!(left(), std::slice::from_ref(&kept));
+    open().all_cleared(undecided());
+    assert_eq!(left(), [kept]);
+    open().all_cleared(vec![]);
+    assert_eq!(left(), []);
 }
