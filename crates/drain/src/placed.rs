@@ -9,10 +9,13 @@ use disk::below::Root;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::generation::{Seen, Stamp};
+use crate::generation::{Seen, Stamp, now};
 
 /// As many as are remembered that were about to get a name and were not seen there.
 const BEFORE_MAX: usize = 32;
+
+/// Longer than one tick of a clock of whole seconds, and what two clocks differ by, seconds.
+const WHOLE_TICKS: i64 = 2;
 
 /// Bytes that are read at once.
 const SUM_AT_ONCE: usize = 1 << 20;
@@ -26,6 +29,9 @@ pub(crate) struct Placed {
     mtime: Stamp,
     /// `None`: it was about to get the name, which changes this time.
     ctime: Option<Stamp>,
+    /// What it holds was compared when no change could have this time any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    rests: bool,
 }
 
 /// What had a name when another was about to get it.
@@ -86,12 +92,24 @@ impl Placed {
     /// What is about to get its name.
     pub(crate) fn before(part: &Seen) -> Placed {
         let seen = &part.generation;
-        Placed { ino: seen.ino, size: seen.size, mtime: seen.mtime, ctime: None }
+        Placed { ino: seen.ino, size: seen.size, mtime: seen.mtime, ctime: None, rests: false }
     }
 
     /// What has just got its name.
     pub(crate) fn now(there: &Seen) -> Placed {
         Placed { ctime: Some(there.generation.ctime), ..Placed::before(there) }
+    }
+
+    /// The same of what was compared now.
+    pub(crate) fn compared(there: &Seen) -> Placed {
+        let rests = there.generation.ctime.0 + WHOLE_TICKS < now().0;
+        Placed { rests, ..Placed::now(there) }
+    }
+
+    /// Whether a later change may have the same times, and be seen in the contents only: where times are whole seconds,
+    /// in the second in which this got its name, if it was written in that, too.
+    fn is_unsure(&self) -> bool {
+        !self.rests && self.mtime.1 == 0 && self.ctime == Some(self.mtime)
     }
 
     /// Whether it was seen under its name.
@@ -106,7 +124,7 @@ impl Placed {
 
     /// Whether what is there is this, and nobody has touched it.
     fn is(&self, there: &Seen) -> bool {
-        self.ctime.is_some() && self.differs(there).is_none()
+        self.ctime.is_some() && !self.is_unsure() && self.differs(there).is_none()
     }
 
     /// Why what is there now is not this, as it was left: also where its contents, its mode or its names were changed,
@@ -164,7 +182,8 @@ impl Under {
     pub(crate) fn knows(&self, placed: &Placed) -> bool {
         let is_it = |known: &Placed| {
             let is_seen = known.is_there() || !placed.is_there();
-            is_seen && Placed { ctime: None, ..*known } == Placed { ctime: None, ..*placed }
+            let bare = |it: &Placed| Placed { ctime: None, rests: false, ..*it };
+            is_seen && bare(known) == bare(placed)
         };
         self.all().any(is_it)
     }

@@ -15,6 +15,7 @@ use crate::intents::Intent;
 use crate::ledger::Landed;
 use crate::mounted;
 use crate::placed::{Over, Placed, sum_of};
+use crate::settings::Removed;
 use crate::status::Trouble;
 use crate::table::Attempt;
 
@@ -63,7 +64,10 @@ impl Drain {
                 Ok(There::Nothing) => missing.push((path, landed)),
                 // Nothing is owed any more.
                 Ok(There::Another(why)) if self.is_gone(path) => self.let_be(path, landed, why),
-                Ok(There::Foreign(why)) if self.is_gone(path) && self.is_to_be(path) => {
+                // Where removals are followed, the copy was to go.
+                Ok(There::Foreign(why))
+                    if self.is_gone(path) && (self.removed == Removed::Follow || self.is_to_be(path)) =>
+                {
                     self.let_be(path, landed, why);
                 }
                 Ok(There::Foreign(_)) if self.is_gone(path) => troubles.push(lost(path, &landed.target)),
@@ -190,7 +194,7 @@ impl Drain {
 
     /// What has the name holds what was put there, though somebody has touched it.
     fn accept(&self, target: &Path, seen: &Seen) {
-        let inode = Placed::now(seen);
+        let inode = Placed::compared(seen);
         if let Err(error) = self.lock().ledger.place(target, inode, None) {
             tracing::warn!("write the ledger: {error}");
         }

@@ -2,11 +2,12 @@
 //! replaced, and what the job has written anew is.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::node::{LIMIT, Node, library};
-use super::{mount_old, read};
+use super::{can_mount, mount_old, read};
 
 /// Writes a file as whole, or in its place.
 fn put(path: &Path, text: &str, in_place: bool) {
@@ -79,11 +80,6 @@ fn stays_though_unknown(words: &'static [&'static str], loses_all: bool, in_plac
 
 /// Killed as a copy and what has its name change places.
 const ENDS_BEFORE_A_NAME: &str = "
-#include <stddef.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 __attribute__((constructor)) static void begin(void) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -93,9 +89,7 @@ __attribute__((constructor)) static void begin(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    judge(filter, sizeof filter / sizeof *filter);
 }
 ";
 
@@ -167,15 +161,9 @@ fn a_copy_that_was_changed_and_whose_file_was_renamed_is_replaced_by_no_later_fi
 
 /// Parts are synced only when there is no `FOLDER/wait` any more.
 const WAITS_WITH_PARTS: &str = "
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 int fsync(int fd) {
-    char link[64], path[4096] = \"\";
-    snprintf(link, sizeof link, \"/proc/self/fd/%d\", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
+    char path[4096];
+    ssize_t length = path_of(fd, path, sizeof path);
     if (length > 5 && strcmp(path + length - 5, \".part\") == 0)
         while (access(\"FOLDER/wait\", F_OK) == 0) usleep(5000);
     return syscall(SYS_fsync, fd);
@@ -184,8 +172,8 @@ int fsync(int fd) {
 
 #[test]
 fn what_comes_to_a_name_during_its_copy_stays_on_a_pfs_that_tells_no_births() {
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can mount");
+    if !can_mount() {
+        return;
     }
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::new(&root, "n1", &[]);
@@ -219,5 +207,56 @@ fn what_comes_to_a_name_during_its_copy_stays_on_a_pfs_that_tells_no_births() {
         let there = names.map(|name| read(&node.to.join(name)));
         assert_eq!(there, ["by somebody", "by somebody", "of the node"]);
     }
+    node.kill();
+}
+
+/// Drains a file and changes its copy; whether no time tells that. Else the copy goes.
+fn is_changed_as_it_lands(node: &Node, name: &str) -> bool {
+    let times = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())]
+    };
+    while SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_millis() > 100 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::write(node.from.join(name), "of the node").unwrap();
+    let log = node.to.join(".forebay-drain/s/n1.jsonl");
+    while !read(&log).contains(&format!("{name}\"")) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let there = node.to.join(name);
+    let before = times(&there);
+    fs::write(&there, "by somebody").unwrap();
+    let is_hidden = times(&there) == before;
+    if !is_hidden {
+        fs::remove_file(&there).unwrap();
+    }
+    is_hidden
+}
+
+#[test]
+fn a_copy_that_was_changed_in_the_second_in_which_it_landed_is_told_also_where_times_are_whole_seconds() {
+    if !can_mount() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    let _unmounted = mount_old(&root, &node.to);
+    node.to = node.to.join("out");
+    fs::create_dir(&node.to).unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    let mut names = (0..20).map(|number| format!("f{number}"));
+    let name = names.find(|name| is_changed_as_it_lands(&node, name)).expect("none lands in time");
+    // Also when that second is long over.
+    for _ in 0..2 {
+        is_told(&node, &name);
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    let there = node.to.join(&name);
+    assert_eq!(read(&there), "by somebody");
+    fs::remove_file(&there).unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&there), "of the node");
     node.kill();
 }
