@@ -13,9 +13,11 @@
 //!
 //! **Invariant:** of two nodes that publish one name, at least one finds the other's claim and gives the name up.
 
+mod host;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -24,8 +26,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use stage::journal::PathText;
 
-use crate::intents::{Intent, Intents, SIGN};
+use self::host::{Host, damaged, unread};
+use crate::intents::{Intent, Intents};
 use crate::logs::ends_a_line;
+use crate::status::Trouble;
+
+/// It cannot be told whether another host claims a name.
+pub(crate) const UNREAD: Errno = Errno::BADFD;
 
 /// The end of a claims file's name.
 const SUFFIX: &str = ".claims";
@@ -39,6 +46,10 @@ pub(crate) struct Claims {
     /// Other hosts may use the same names.
     meet: bool,
     state: Mutex<State>,
+    /// What of the files is no claim, and was not told yet.
+    damaged: Mutex<Vec<Trouble>>,
+    /// Why it could not be told whether another host claims a name.
+    unread: Mutex<Option<Trouble>>,
     /// How many lines of this process are on the disk. Held by who syncs them, also for those who wrote meanwhile.
     synced: Mutex<u64>,
 }
@@ -52,14 +63,6 @@ struct State {
     /// Names that this host has published under.
     kept: HashSet<PathBuf>,
     others: HashMap<PathBuf, Host>,
-}
-
-#[derive(Default)]
-struct Host {
-    offset: u64,
-    claimed: HashSet<PathBuf>,
-    /// `None`: they are another host's.
-    intents: Option<Intents>,
 }
 
 impl Claims {
@@ -84,7 +87,8 @@ impl Claims {
         let kept = kept.unwrap_or_default();
         let state = State { file, lines: 0, may_be_torn: true, kept, others: HashMap::new() };
         let (folder, state) = (folder.to_owned(), Mutex::new(state));
-        let claims = Claims { folder, own, of, meet, state, synced: Mutex::default() };
+        let (damaged, unread, synced) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let claims = Claims { folder, own, of, meet, state, damaged, unread, synced };
         let intents = claims.renew().map_err(|error| {
             std::io::Error::new(error.kind(), format!("renew {}: {error}", claims.own.display()))
         })?;
@@ -93,8 +97,9 @@ impl Claims {
 
     /// Claims what this host has and the file does not say. Gives what that says was about to be published.
     fn renew(&self) -> std::io::Result<Intents> {
-        let mut said = Host { intents: Some(Intents::default()), ..Host::default() };
+        let mut said = Host::own();
         said.read(&self.own)?;
+        self.note_damage(&self.own, &mut said);
         let mut state = self.lock();
         let lost: Vec<String> = state
             .kept
@@ -171,25 +176,60 @@ impl Claims {
     /// Whether another host claims the name.
     ///
     /// # Errors
-    /// The PFS's.
+    /// [`UNREAD`]: [`Claims::unread`] says why.
     pub(crate) fn is_elsewhere(&self, path: &Path) -> Result<bool, Errno> {
         if !self.meet {
             return Ok(false);
         }
         let mut state = self.lock();
-        for entry in std::fs::read_dir(&self.folder).map_err(errno)? {
-            let file = entry.map_err(errno)?.path();
-            let is_claims = file.to_str().is_some_and(|name| name.ends_with(SUFFIX));
-            if is_claims && file != self.own {
-                let read = state.others.entry(file.clone()).or_default().read(&file);
-                read.inspect_err(|error| tracing::warn!("read {}: {error}", file.display()))
-                    .map_err(errno)?;
-            }
-        }
+        self.read_others(&mut state).map_err(|(file, error)| {
+            let trouble = unread(path, &file, &error);
+            *self.unread.lock().expect("no thread panics with the lock") = Some(trouble);
+            UNREAD
+        })?;
         // Earlier drainers wrote what is no UTF-8 like this.
         let lossy = path.to_string_lossy();
         let has = |host: &Host| host.claimed.contains(path) || host.claimed.contains(Path::new(&*lossy));
         Ok(state.others.values().any(has))
+    }
+
+    fn read_others(&self, state: &mut State) -> Result<(), (PathBuf, std::io::Error)> {
+        let of_folder = |error| (self.folder.clone(), error);
+        for entry in std::fs::read_dir(&self.folder).map_err(of_folder)? {
+            let file = entry.map_err(of_folder)?.path();
+            let is_claims = file.to_str().is_some_and(|name| name.ends_with(SUFFIX));
+            if is_claims && file != self.own {
+                let host = state.others.entry(file.clone()).or_default();
+                let read = host.read(&file);
+                self.note_damage(&file, host);
+                read.map_err(|error| (file, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it could not be told of the file `path` whether another host has its name.
+    pub(crate) fn unread(&self, path: &Path) -> Option<Trouble> {
+        let unread = self.unread.lock().expect("no thread panics with the lock").clone();
+        unread.map(|trouble| Trouble { path: path.display().to_string(), ..trouble })
+    }
+
+    fn note_damage(&self, file: &Path, host: &mut Host) {
+        for at in std::mem::take(&mut host.damaged) {
+            let trouble = damaged(file, at);
+            tracing::warn!("{}; {}", trouble.message, trouble.advice);
+            self.damaged.lock().expect("no thread panics with the lock").push(trouble);
+        }
+    }
+
+    /// What of the files is no claim, and was not taken yet.
+    pub(crate) fn damaged(&self) -> Vec<Trouble> {
+        self.damaged.lock().expect("no thread panics with the lock").clone()
+    }
+
+    /// The same; it is told once.
+    pub(crate) fn take_damaged(&self) -> Vec<Trouble> {
+        std::mem::take(&mut *self.damaged.lock().expect("no thread panics with the lock"))
     }
 
     /// Which of what this process has written it is.
@@ -215,36 +255,6 @@ impl State {
     }
 }
 
-impl Host {
-    /// Takes in what was appended since.
-    fn read(&mut self, path: &Path) -> std::io::Result<()> {
-        let root = Root::at(path.parent().unwrap_or(path));
-        let mut file = root.open_file(path, OFlags::RDONLY, Mode::empty())?;
-        file.seek(SeekFrom::Start(self.offset))?;
-        let mut new = Vec::new();
-        file.read_to_end(&mut new)?;
-        for line in new.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-            self.offset += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
-            // One that was cut off is no name.
-            let Some((sign, name)) = line.split_first() else { continue };
-            if char::from(*sign) == SIGN {
-                self.intents.iter_mut().for_each(|intents| intents.read(name));
-                continue;
-            }
-            let Ok(name) = serde_json::from_slice::<PathText>(name) else { continue };
-            let name = name.to_path();
-            match sign {
-                b'-' => {
-                    self.intents.iter_mut().for_each(|intents| intents.forget(&name));
-                    self.claimed.remove(&name)
-                }
-                _ => self.claimed.insert(name),
-            };
-        }
-        Ok(())
-    }
-}
-
 fn line(sign: char, path: &Path) -> String {
     let path = serde_json::to_string(&PathText::from(path)).expect("a path has no failing serialiser");
     format!("{sign}{path}\n")
@@ -255,43 +265,4 @@ fn errno(error: std::io::Error) -> Errno {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::placed::{Over, Placed};
-
-    #[test]
-    fn a_name_that_is_claimed_elsewhere_is_known_until_it_is_given_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let of = |host| Claims::open(folder.path(), host, 1, Some(HashSet::new())).unwrap().0;
-        let (a, b) = (of("a"), of("b"));
-        let name = Path::new("/pfs/out\n1");
-        a.claim(&intent(name), true).unwrap();
-        assert!(b.is_elsewhere(name).unwrap());
-        assert!(!a.is_elsewhere(name).unwrap(), "its own claim is no other's");
-        a.give_up(name).unwrap();
-        assert!(!b.is_elsewhere(name).unwrap());
-        a.claim(&intent(name), true).unwrap();
-        a.keep(name);
-        a.forget(name).unwrap();
-        assert!(!b.is_elsewhere(name).unwrap() && !a.has(name), "it was removed");
-    }
-
-    #[test]
-    fn what_was_about_to_be_published_is_known_to_the_next_drainer_of_the_folder_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let of = |of| Claims::open(folder.path(), "a", of, None).unwrap();
-        let known = |number| of(number).1.map(|intent| intent.name).collect::<HashSet<_>>();
-        let (first, second) = (Path::new("/pfs/1"), Path::new("/pfs/2"));
-        let claims = of(1).0;
-        [first, second].iter().for_each(|name| claims.claim(&intent(name), false).unwrap());
-        assert_eq!((known(1).len(), known(2).len()), (2, 0));
-        claims.forget(first).unwrap();
-        assert_eq!(known(1), HashSet::from([second.to_owned()]));
-    }
-
-    fn intent(name: &Path) -> Intent {
-        let folder = tempfile::tempdir().unwrap();
-        let seen = crate::generation::look(&Root::at(folder.path()), Path::new("")).unwrap();
-        Intent { name: name.to_owned(), inode: Placed::before(&seen), over: Over::Nothing }
-    }
-}
+mod tests;

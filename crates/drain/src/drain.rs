@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use stage::pace::Pace;
 
 use crate::burst::Burst;
-use crate::claims::Claims;
+use crate::claims::{Claims, UNREAD};
 use crate::closed::stamps_maps;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
@@ -203,6 +203,9 @@ impl Drain {
                 // It was put there while the copy was made.
                 Outcome::Failed(trouble) if trouble.errno == REPLACED.raw_os_error() => {
                     return Outcome::Failed(self.is_there(path, &target, landed).err().unwrap_or(trouble));
+                }
+                Outcome::Failed(trouble) if trouble.errno == UNREAD.raw_os_error() => {
+                    return Outcome::Failed(self.claims.unread(path).unwrap_or(trouble));
                 }
                 outcome => return outcome,
             }

@@ -52,11 +52,15 @@ impl Intent {
 pub(crate) struct Intents(HashMap<PathBuf, (u32, Intent)>);
 
 impl Intents {
-    /// Takes a line in, without its sign. One that was cut off is none.
-    pub(crate) fn read(&mut self, line: &[u8]) {
-        let Ok(Line { name, of, inode, over }) = serde_json::from_slice(line) else { return };
+    /// Takes a line in, without its sign.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn read(&mut self, line: &[u8]) -> serde_json::Result<()> {
+        let Line { name, of, inode, over } = serde_json::from_slice(line)?;
         let name = name.to_path();
         self.0.insert(name.clone(), (of, Intent { name, inode, over }));
+        Ok(())
     }
 
     /// The name was given up.

@@ -28,6 +28,7 @@ impl Drain {
         // What cannot be looked at may be owed: then not all is.
         unseen.extend(more);
         unseen.extend(self.copier.taken.troubles());
+        unseen.extend(self.claims.take_damaged());
         unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
         self.lock().unseen.clone_from(&unseen);
         // Each file has been asked for its own errors by now.

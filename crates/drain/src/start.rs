@@ -233,7 +233,10 @@ fn claims(
     let opened = Claims::open(&settings.rendezvous(), &host, identity_hash(&own), names);
     let (claims, intents) = opened.context("open the claims")?;
     ledger.learn(intents);
-    Ok((Arc::new(claims), Arc::new(Mutex::new(State::new(ledger, &host)))))
+    let mut state = State::new(ledger, &host);
+    // Until somebody waits, the status says it.
+    state.unseen = claims.damaged();
+    Ok((Arc::new(claims), Arc::new(Mutex::new(state))))
 }
 
 impl Drain {

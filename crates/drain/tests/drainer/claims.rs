@@ -9,6 +9,7 @@ use std::path::Path;
 use drain::Order;
 
 use super::node::Node;
+use super::pipes::make_pipe;
 use super::read;
 
 fn nodes(root: &tempfile::TempDir) -> (Node, Node) {
@@ -135,4 +136,65 @@ fn what_another_session_puts_in_the_place_of_a_copy_whose_file_was_removed_is_to
     assert_eq!(first.settle().failed, []);
     fs::rename(first.to.join("away"), first.to.join("out")).unwrap();
     assert_eq!(first.settle().failed, []);
+}
+
+#[test]
+fn what_is_no_file_in_the_place_of_a_nodes_claims_is_named_as_that() {
+    for is_pipe in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = Node::new(&root, "n1", &[]);
+        drain_file(&mut node, "before", "of n1");
+        let other = node.to.join(".forebay-drain/s/n2.claims");
+        let why = if is_pipe {
+            make_pipe(&other);
+            "not a regular file"
+        } else {
+            fs::create_dir(&other).unwrap();
+            "Is a directory"
+        };
+        // That it is free is not the question: another node may be about to have it.
+        fs::write(node.to.join("f"), "of an earlier job").unwrap();
+        fs::write(node.from.join("f"), "of n1").unwrap();
+        let failed = node.settle().failed;
+        let [trouble] = &failed[..] else { panic!("{failed:?}") };
+        let (message, file) = (&trouble.message, other.canonicalize().unwrap());
+        assert!(message.contains(why) && message.contains(file.to_str().unwrap()), "{trouble:?}");
+        assert_eq!(trouble.path, "f");
+        fs::rename(&other, root.path().join("away")).unwrap();
+        assert_eq!(node.settle().failed, []);
+    }
+}
+
+#[test]
+fn a_damaged_line_of_the_claims_is_told_by_the_status_and_once_who_waits() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    drain_file(&mut node, "f", "of n1");
+    node.kill();
+    let claims = node.to.join(".forebay-drain/s/n1.claims");
+    let text = read(&claims);
+    fs::write(&claims, text.replacen("{\"name\"", "#\"name\"", 1)).unwrap();
+    node.start();
+    let says_so =
+        |trouble: &drain::status::Trouble| trouble.message.contains("n1.claims: the line from byte");
+    node.wait_said("nothing is said", |status| status.troubles.iter().any(says_so));
+    let failed = node.settle().failed;
+    assert!(failed.len() == 1 && says_so(&failed[0]), "{failed:?}");
+    assert_eq!(node.settle().failed, []);
+}
+
+#[test]
+fn what_has_replaced_a_copy_that_was_to_go_is_kept_and_nothing_is_owed() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &["--removed", "follow"]);
+    drain_file(&mut node, "f", "of n1");
+    fs::remove_file(node.from.join("f")).unwrap();
+    fs::write(node.to.join("beside"), "of another").unwrap();
+    fs::rename(node.to.join("beside"), node.to.join("f")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(node.settle().failed, []);
+        assert_eq!(read(&node.to.join("f")), "of another");
+    }
+    let receipt = read(&node.to.join(".forebay-drain/s/receipt.jsonl"));
+    assert!(receipt.contains("\"complete\":true") && receipt.contains("\"kept\":1"), "{receipt}");
 }

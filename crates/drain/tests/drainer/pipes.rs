@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::node::{LIMIT, Node};
 use super::{Silent, read};
 
-fn make_pipe(path: &Path) {
+pub(crate) fn make_pipe(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
