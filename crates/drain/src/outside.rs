@@ -1,6 +1,7 @@
 //! What has a path in the drained folder since the drain began, and is where that is drained to: the start refuses it.
 //!
-//! **Invariant:** nothing is drained from the folder that it is drained to.
+//! **Invariant:** nothing is drained from the folder that it is drained to, nor from the drained folder by a second
+//! path.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Those that are on the way to `to`, or are it, or in it.
+    /// Those that are on the way to `to`, or are it, or in it, and the drained folder in itself.
     pub(crate) fn of(to: &Path) -> LeftOut {
         LeftOut { to: to.to_owned(), numbers: numbers_of(to), told: Mutex::default() }
     }
@@ -32,6 +33,8 @@ impl LeftOut {
         let whole = top.path().join(path);
         let why = if self.is_target(seen) || seen.is_mounted && overlap::is_of(&whole, &self.to) {
             format!("where the drain goes, {}, by another path: unmount it there", self.to.display())
+        } else if numbers(seen) == top.numbers() {
+            "the drained folder itself, by another path: unmount it there".to_owned()
         } else if path == Path::new(OWN_FOLDER) && is_drainers(top) {
             "an earlier drainer's own folder: remove it when nobody needs it".to_owned()
         } else {
