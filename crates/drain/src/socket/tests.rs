@@ -56,7 +56,7 @@ fn who_listens_in_a_folder_of_another_user_is_not_spoken_to() {
     let Some(folder) = of_root() else { return };
     let _listens = as_nobody(|| UnixListener::bind(folder.path().join(NAME)).unwrap());
     let error = format!("{:#}", order(folder.path(), Order::Stop).unwrap_err());
-    assert!(error.contains("it is of user 65534, and the folder of user 0"), "{error}");
+    assert!(error.contains("user 65534 listens on it, and user 0 owns the folder"), "{error}");
 }
 
 #[test]
