@@ -50,7 +50,8 @@ pub fn mount_shared(buffer: &Buffer, count: usize, coherence: Coherence) -> Resu
             let mountpoint = folder.join("mnt");
             fs::create_dir(&mountpoint)?;
             let id = format!("{}-{number}", spec.id);
-            let spec = MountSpec { id, mountpoint, exclusive: false, coherence, ..spec.clone() };
+            let mut spec = MountSpec { id, mountpoint, exclusive: false, ..spec.clone() };
+            spec.behaviour.coherence = coherence;
             start(&spec, &folder)
         })
         .collect()

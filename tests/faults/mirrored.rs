@@ -67,7 +67,8 @@ impl Pair {
     fn spec(&self, index: u32) -> FragmentSpec {
         let mut spec = spec(INSTANCE, VolumeKind::Directory, self.nodes[0].health().unwrap());
         spec.namespaces[0].layout = Layout::striped(2);
-        FragmentSpec { index: FragmentIndex(index), mirrored: true, peers: self.addresses.clone(), ..spec }
+        spec.behaviour.mirrored = true;
+        FragmentSpec { index: FragmentIndex(index), peers: self.addresses.clone(), ..spec }
     }
 
     fn client(&self) -> Client {

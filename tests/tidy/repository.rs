@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::listed::{self, Counts};
 use crate::tree::{Source, ask, read, root, sources};
 use crate::{
-    arrows, blocks, circles, columns, commits, heads, lengths, licences, links, manifests, materials, sent,
+    additions, arrows, blocks, circles, columns, commits, heads, lengths, licences, links, manifests,
+    materials, sent,
 };
 
 /// The commits after this one keep the rule for subjects.
@@ -144,6 +145,16 @@ fn what_is_too_long_too_wide_in_a_circle_or_kept_as_it_is_sent_is_an_old_breach_
 fn crates_use_each_other_as_architecture_md_says() {
     let real = arrows::of_metadata(&metadata(&["--no-deps"]));
     let wrong = arrows::differences(&read("ARCHITECTURE.md"), &real);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_added_takes_at_most_four_files_that_are_there() {
+    let is_there = |path: &str| {
+        let (name, below) = path.split_once('/').expect("a crate, and what is below it");
+        root().join("crates").join(name).join("src").join(below).is_file()
+    };
+    let wrong = additions::wrong(&read("ARCHITECTURE.md"), is_there);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

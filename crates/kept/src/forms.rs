@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use model::buffer::BufferRef;
-use model::directive::Behaviour;
+use model::directive::{Behaviour, FragmentBehaviour, MountBehaviour};
 use model::phase::{AccessMode, Coherence, Direction, Drain, Function, Phase, StageKind, StageState};
 use model::{FragmentIndex, Ino, InstanceId, NodeName, Token};
 use serde::Serialize;
@@ -107,7 +107,18 @@ macro_rules! own_forms {
 
 own_forms!(bool, i32, i64, u32, u64, String, PathBuf, FragmentIndex, Ino, InstanceId, NodeName, Token);
 own_forms!(
-    AccessMode, Behaviour, BufferRef, Coherence, Direction, Drain, Function, Phase, StageKind, StageState
+    AccessMode,
+    Behaviour,
+    BufferRef,
+    Coherence,
+    Direction,
+    Drain,
+    FragmentBehaviour,
+    Function,
+    MountBehaviour,
+    Phase,
+    StageKind,
+    StageState
 );
 
 impl<T: OnDisk> OnDisk for Vec<T> {

@@ -1,5 +1,6 @@
 //! The specification of a fragment, `spec.json`.
 
+use model::directive::FragmentBehaviour;
 use model::stripe::Layout;
 use model::{FragmentIndex, InstanceId, NodeName};
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ form! {
         namespaces: Vec<NamespaceSpec>,
         #[serde(default = "first_grace_ms")]
         grace_ms: u64,
-        #[serde(default)]
-        mirrored: bool,
+        #[serde(flatten)]
+        behaviour: FragmentBehaviour,
         #[serde(default)]
         missing: Missing,
         #[serde(default)]

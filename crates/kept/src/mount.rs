@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::phase::Coherence;
+use model::directive::MountBehaviour;
 use model::stripe::Layout;
 use model::{FragmentIndex, InstanceId};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ form! {
         mountpoint: PathBuf,
         target: NamespaceTarget,
         exclusive: bool,
-        #[serde(default)]
-        coherence: Coherence,
+        #[serde(flatten)]
+        behaviour: MountBehaviour,
     }
 }
 

@@ -43,7 +43,7 @@ mod stage;
 mod unsupported;
 mod values;
 
-pub use behaviour::Behaviour;
+pub use behaviour::{Behaviour, FragmentBehaviour, MountBehaviour};
 pub use buffer_path::parse_buffer_path;
 pub use hints::hints;
 pub use instance::namespaces;

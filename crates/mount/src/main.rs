@@ -118,7 +118,7 @@ fn take_up(spec: &MountSpec, path: &Path, sharing: Sharing) -> anyhow::Result<Be
 
 /// Where the journal of what is held back is, beside the ledger; `None` where nothing may be, or nobody could see it.
 fn journal_of(spec: &MountSpec, ledger: &Path, sharing: Sharing) -> Option<PathBuf> {
-    let holds = spec.coherence == Coherence::Commit && !sharing.owns_contents();
+    let holds = spec.behaviour.coherence == Coherence::Commit && !sharing.owns_contents();
     holds.then(|| ledger.with_file_name("held"))
 }
 

@@ -52,7 +52,7 @@ impl Mounted {
             mountpoint,
             target,
             exclusive: false,
-            coherence: Default::default(),
+            behaviour: Default::default(),
         };
         std::fs::write(folder.path().join("spec.json"), serde_json::to_vec(&spec).unwrap()).unwrap();
         let process = start(folder.path(), None);

@@ -1,6 +1,6 @@
 //! One run of a stage: a planner, workers, and a verdict.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,13 +24,12 @@ use crate::mounted::{self, Mounts, NotMounted};
 use crate::movers;
 use crate::named;
 use crate::orphans;
-use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::CloseOnDrop;
 use crate::remote::{RemoteNode, RemoteWorkers};
 use crate::run::Run;
 use crate::shared::Shared;
-use crate::sides::Sides;
+use crate::sides::{self, Side, Sides};
 use crate::strays;
 use crate::task::Task;
 use crate::times;
@@ -54,22 +53,22 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Stages between the mounted PFS and the buffer behind `namespace`.
-    pub fn new<N: Operations + 'static>(spec: &StageSpec, pfs: Pfs, namespace: impl Into<Arc<N>>) -> Engine {
+    /// Stages between the PFS, below `roots` as of [`sides::open`], and the buffer behind `namespace`.
+    pub fn new<N: Operations + 'static>(
+        spec: &StageSpec,
+        roots: &[PathBuf],
+        namespace: impl Into<Arc<N>>,
+    ) -> Engine {
         let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid, umask: 0 };
         let buffer = Buffer::<N>::new(namespace, &spec.buffer_name, creator);
-        Engine::between(spec.direction, pfs, buffer)
+        Engine::between(spec.direction, sides::open(spec, roots), Arc::new(buffer))
     }
 
     /// Stages between two trees that can be either side.
-    pub fn between(
-        direction: Direction,
-        pfs: impl Source + Target + 'static,
-        buffer: impl Source + Target + 'static,
-    ) -> Engine {
+    pub fn between(direction: Direction, pfs: Arc<dyn Side>, buffer: Arc<dyn Side>) -> Engine {
         let (source, target): (Arc<dyn Source>, Arc<dyn Target>) = match direction {
-            Direction::In => (Arc::new(pfs), Arc::new(buffer)),
-            Direction::Out => (Arc::new(buffer), Arc::new(pfs)),
+            Direction::In => (pfs, buffer),
+            Direction::Out => (buffer, pfs),
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
@@ -102,7 +101,8 @@ impl Engine {
             tracing::warn!("stage {}: {error}", spec.id);
             return false;
         }
-        let engine = Engine::between(spec.direction, Pfs::default(), Pfs::default());
+        let pfs = sides::open(spec, &[]);
+        let engine = Engine::between(spec.direction, pfs.clone(), pfs);
         engine.enter(spec).expect("nothing limits it");
         let context = engine.context(spec, journal, Manifest::default(), &monitor);
         Manifest::clear(spec.policy.manifest.as_deref(), &spec.id);

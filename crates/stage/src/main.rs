@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
@@ -28,7 +28,6 @@ use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
 use stage::mover::{self, Post};
-use stage::pfs::Pfs;
 use stage::remote::RemoteNode;
 use stage::session::SessionError;
 use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
@@ -74,7 +73,7 @@ struct Arguments {
     pfs_root: Vec<PathBuf>,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode> {
     daemon::begin::begin();
     let arguments = Arguments::parse();
     daemon::descriptors::raise(DESCRIPTORS);
@@ -85,30 +84,30 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, pfs_root, .. } => {
-            help(&fragment, namespace, as_root, Pfs::within(&pfs_root))
+            help(&fragment, namespace, as_root, pfs_root)
         }
         Arguments { spec: Some(spec), journal: Some(journal), clear: true, .. } => clear(&spec, &journal),
         Arguments { spec: Some(spec), journal: Some(journal), data_address, pfs_root, .. } => {
-            coordinate((&spec, &journal), data_address.as_deref(), Pfs::within(&pfs_root))
+            coordinate((&spec, &journal), data_address.as_deref(), &pfs_root)
         }
         _ => unreachable!("clap has checked what goes with what"),
     }
 }
 
 /// A mover's life.
-fn help(fragment: &Path, namespace: u32, as_root: bool, pfs: Pfs) -> anyhow::Result<ExitCode> {
+fn help(fragment: &Path, namespace: u32, as_root: bool, pfs_roots: Vec<PathBuf>) -> Result<ExitCode> {
     let spec: FragmentSpec = read(fragment, kept::FRAGMENT)?;
     let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
     let stream = match rustix::net::sockopt::socket_domain(&socket).context("stdout is not a socket")? {
         AddressFamily::UNIX => Stream::Unix(socket.into()),
         _ => Stream::Tcp(socket.into()),
     };
-    mover::serve(&stream, &Post { fragment: &spec, namespace, as_root, pfs }, obey)?;
+    mover::serve(&stream, &Post { fragment: &spec, namespace, as_root, pfs_roots }, obey)?;
     // Whatever threads are still at: the coordinator has others do it.
     std::process::exit(0)
 }
 
-fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> anyhow::Result<ExitCode> {
+fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, roots: &[PathBuf]) -> Result<ExitCode> {
     let spec: StageSpec = read(spec, kept::OF_NODES)?;
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
@@ -125,7 +124,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> 
                 client.inherit();
             }
             let remote_nodes = remote_nodes(&spec.target, client.session(), here);
-            run(&spec, (client, pfs), (remote_nodes, at), journal, &monitor)?
+            run(&spec, (client, roots), (remote_nodes, at), journal, &monitor)?
         }
         Err(error) => {
             monitor.fail_stage(error);
@@ -137,7 +136,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, pfs: Pfs) -> 
 }
 
 /// What is left of a stage that nobody wants any more.
-fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
+fn clear(spec: &Path, journal: &Path) -> Result<ExitCode> {
     let spec: StageSpec = read(spec, kept::OF_NODES)?;
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     let kept = Journal::open(journal, &spec)?;
@@ -146,7 +145,7 @@ fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read<T: kept::OnDisk>(path: &Path, format: u32) -> anyhow::Result<T> {
+fn read<T: kept::OnDisk>(path: &Path, format: u32) -> Result<T> {
     let text = std::fs::read(path).with_context(|| format!("read specification {}", path.display()))?;
     kept::decode(&text, format).with_context(|| format!("understand specification {}", path.display()))
 }
@@ -223,17 +222,17 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
 
 fn run(
     spec: &StageSpec,
-    (client, pfs): (Client, Pfs),
+    (client, pfs_roots): (Client, &[PathBuf]),
     ((here, remote_nodes), at): ((Option<FragmentIndex>, Vec<RemoteNode>), At),
     journal: Journal,
     monitor: &Arc<Monitor>,
-) -> anyhow::Result<StageStatus> {
+) -> Result<StageStatus> {
     cancel_on_signal(monitor).context("wait for signals")?;
     obey(monitor);
     let (over, reporter) = start_reporter(monitor);
     // Its thread for closes has the owner's rights, as all that are started from now on.
     let client = client.hold_closes();
-    let status = Engine::new::<Client>(spec, pfs, client)
+    let status = Engine::new::<Client>(spec, pfs_roots, client)
         .with_movers(here, remote_nodes)
         .with_at(at)
         .run(spec, journal, monitor);
@@ -274,7 +273,7 @@ fn start_reporter(monitor: &Arc<Monitor>) -> (Sender<()>, std::thread::JoinHandl
     (over, reporter)
 }
 
-fn print(status: &StageStatus) -> anyhow::Result<()> {
+fn print(status: &StageStatus) -> Result<()> {
     let mut line = serde_json::to_vec(status)?;
     line.push(b'\n');
     let mut stdout = std::io::stdout().lock();

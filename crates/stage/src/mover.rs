@@ -6,6 +6,7 @@
 mod orders;
 mod signs;
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,7 +24,6 @@ use crate::context::Context;
 use crate::engine::Engine;
 use crate::monitor::Monitor;
 use crate::movers::record::path;
-use crate::pfs::Pfs;
 use crate::remote::LANES;
 use crate::run::Run;
 use crate::{identity, session};
@@ -55,8 +55,8 @@ pub struct Post<'a> {
     pub namespace: u32,
     /// The site allows this to be done with root's rights, for a stage of root's.
     pub as_root: bool,
-    /// What stages may reach here.
-    pub pfs: Pfs,
+    /// Folders below which stages may reach the PFS here; none: all of it.
+    pub pfs_roots: Vec<PathBuf>,
 }
 
 /// Works for the coordinator behind `stream` until the connection ends. The process is to end then, whatever its
@@ -120,7 +120,7 @@ fn take_over(stream: Stream, &Post { fragment, namespace, .. }: &Post<'_>) -> Re
 fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<(Run, bool), String> {
     let errand: Errand = serde_json::from_slice(stage).map_err(|error| error.to_string())?;
     let Errand { stage: mut spec, signs } = errand;
-    let &Post { fragment, namespace, as_root, ref pfs } = post;
+    let &Post { fragment, namespace, as_root, ref pfs_roots } = post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
     let known = known.ok_or("it does not have the namespace")?;
     // A node that stores has the buffer's key. That makes it no user of the PFS: control must have given the stage.
@@ -145,7 +145,7 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<(Ru
     // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    let engine = Engine::new::<Client>(&spec, pfs.clone(), client.hold_closes());
+    let engine = Engine::new::<Client>(&spec, pfs_roots, client.hold_closes());
     let run = engine.mover(&spec, number, name, &monitor).map_err(|error| error.message)?;
     Ok((run, signs))
 }

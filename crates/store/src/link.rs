@@ -70,7 +70,7 @@ impl Place {
         keys: impl Into<Keys>,
         terms: &Arc<Terms>,
     ) -> Option<Place> {
-        let keeper = keeper_of(spec).filter(|_| spec.mirrored)?;
+        let keeper = keeper_of(spec).filter(|_| spec.behaviour.mirrored)?;
         Place::at(spec, keeper, (namespace, Role::Mirroring), keys, terms)
     }
 
@@ -81,7 +81,8 @@ impl Place {
         keys: impl Into<Keys>,
         terms: &Arc<Terms>,
     ) -> Option<Place> {
-        let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| spec.mirrored && *count > 1)?;
+        let fragments =
+            u32::try_from(spec.peers.len()).ok().filter(|count| spec.behaviour.mirrored && *count > 1)?;
         let fragment = spec.index.further(fragments - 1, fragments);
         Place::at(spec, fragment, (namespace, Role::Repairing), keys, terms)
     }

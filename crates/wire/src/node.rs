@@ -39,9 +39,8 @@ mod trouble;
 
 use std::path::PathBuf;
 
-use model::phase::Coherence;
-use model::stripe::Layout;
-use model::{FragmentIndex, InstanceId, NodeName};
+use model::directive::{FragmentBehaviour, MountBehaviour};
+use model::{FragmentIndex, InstanceId, NodeName, stripe::Layout};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Credential;
@@ -141,9 +140,9 @@ pub struct FragmentSpec {
     /// The grace period, milliseconds: see [`GRACE_MS`].
     #[serde(default = "default_grace_ms")]
     pub grace_ms: u64,
-    /// Each fragment's objects are kept by the next fragment's node as well.
-    #[serde(default)]
-    pub mirrored: bool,
+    /// What its buffer promises.
+    #[serde(flatten)]
+    pub behaviour: FragmentBehaviour,
     /// What is done where there is none.
     #[serde(default)]
     pub missing: Missing,
@@ -170,7 +169,7 @@ impl Default for FragmentSpec {
             peers: Vec::new(),
             namespaces: Vec::new(),
             grace_ms: GRACE_MS,
-            mirrored: false,
+            behaviour: FragmentBehaviour::default(),
             missing: Missing::default(),
             witnessed: false,
             term: 0,
@@ -206,13 +205,14 @@ impl Missing {
 impl FragmentSpec {
     /// Bytes that it takes on its node: with the mirror of another fragment twice its own.
     pub fn disk_bytes(&self) -> u64 {
-        self.capacity_bytes.saturating_mul(if self.mirrored { 2 } else { 1 })
+        self.capacity_bytes.saturating_mul(if self.behaviour.mirrored { 2 } else { 1 })
     }
 
     /// Whether this fragment's node has the mirror of that fragment's objects.
     pub fn keeps_mirror_of(&self, primary: FragmentIndex) -> bool {
         let count = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
-        self.mirrored && count > 1 && primary.get() < count && primary.further(1, count) == self.index
+        let is_of_ring = count > 1 && primary.get() < count;
+        self.behaviour.mirrored && is_of_ring && primary.further(1, count) == self.index
     }
 }
 
@@ -277,9 +277,9 @@ pub struct MountSpec {
     /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again. Until it
     /// is told otherwise (`PUT …/shared`).
     pub exclusive: bool,
-    /// When other clients must see what is written here.
-    #[serde(default)]
-    pub coherence: Coherence,
+    /// What the buffer promises.
+    #[serde(flatten)]
+    pub behaviour: MountBehaviour,
 }
 
 /// What a mount's supervisor says of it.

@@ -110,7 +110,8 @@ pub const DAMAGES: [Damage; 4] =
 /// Node `n` is lost, after damage to these objects of its mirror, and replaced.
 fn lose(cluster: &mut Cluster, n: usize, stopped: bool, (bad, young): (&[Ino; 4], Ino)) {
     let (keeper, spec) = ((n + 1) % 3, cluster.spec(n));
-    let spec = FragmentSpec { capacity_bytes: 64 << 20, mirrored: true, ..spec };
+    let mut spec = FragmentSpec { capacity_bytes: 64 << 20, ..spec };
+    spec.behaviour.mirrored = true;
     cluster.servers[n].shutdown();
     if stopped {
         cluster.servers[keeper].shutdown();

@@ -99,7 +99,8 @@ fn given_up(n: usize) -> (Cluster, Client, Ino, PathBuf) {
     write(&client, ino, 1);
     client.sync_metadata().unwrap();
     await_whole(&cluster);
-    let spec = FragmentSpec { capacity_bytes: 64 << 20, mirrored: true, ..cluster.spec(n) };
+    let mut spec = FragmentSpec { capacity_bytes: 64 << 20, ..cluster.spec(n) };
+    spec.behaviour.mirrored = true;
     let root = cluster.give_up(n, &spec);
     await_whole(&cluster);
     write(&client, ino, 2);

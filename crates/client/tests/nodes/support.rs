@@ -106,7 +106,8 @@ impl Cluster {
     /// Makes the fragments.
     fn make(&mut self, volume: VolumeKind, capacity_bytes: u64, (mirrored, grace_ms): (bool, u64)) {
         for (index, server) in self.servers.iter().enumerate() {
-            let spec = FragmentSpec { capacity_bytes, volume, mirrored, grace_ms, ..self.spec(index) };
+            let mut spec = FragmentSpec { capacity_bytes, volume, grace_ms, ..self.spec(index) };
+            spec.behaviour.mirrored = mirrored;
             server.create_fragment(&spec).unwrap();
         }
     }

@@ -132,7 +132,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
         exclusive: activation.buffer.is_own()
             && (one_host || mode == AccessMode::Private)
             && !activation.shared,
-        coherence: instance.behaviour.coherence,
+        behaviour: instance.behaviour.of_mounts(),
     };
     let status = app.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
     let token = session.token.clone();

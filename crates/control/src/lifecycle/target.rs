@@ -116,7 +116,7 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
         peers: usable(site, peers),
         namespaces: namespaces(of),
         grace_ms: grace_ms(site),
-        mirrored: instance.is_mirrored(),
+        behaviour: instance.behaviour.of_fragments(),
         missing: Missing::Refused,
         witnessed: is_witnessed(site, instance),
         term: 0,

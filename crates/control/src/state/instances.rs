@@ -1,7 +1,7 @@
 //! Tables `instances` and `namespaces`: what is allocated.
 
 use model::directive::Behaviour;
-use model::phase::{AccessMode, Redundancy};
+use model::phase::AccessMode;
 use model::{InstanceId, NodeName, Token};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
@@ -49,7 +49,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// Whether each fragment's objects are on the next fragment's node as well.
     pub(crate) fn is_mirrored(&self) -> bool {
-        self.behaviour.redundancy == Redundancy::Mirror
+        self.behaviour.of_fragments().mirrored
     }
 
     /// Bytes that it takes from its pool.

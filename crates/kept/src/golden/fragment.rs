@@ -1,5 +1,7 @@
 //! The specification of a fragment.
 
+use model::directive::Behaviour;
+use model::phase::Redundancy;
 use model::{FragmentIndex, InstanceId};
 use serde_json::{Value, json};
 use wire::node::{FragmentSpec, Missing, NamespaceSpec, VolumeKind};
@@ -22,7 +24,7 @@ fn fragment() -> (FragmentSpec, Value) {
         peers: vec![peer],
         namespaces: vec![NamespaceSpec { id: 7, layout, home: FragmentIndex(1), owner, mode: 0o700 }],
         grace_ms: 9,
-        mirrored: true,
+        behaviour: Behaviour { redundancy: Redundancy::Mirror, ..Behaviour::default() }.of_fragments(),
         missing: Missing::NamesRestored,
         witnessed: true,
         term: 4,

@@ -1,5 +1,6 @@
 //! The specification of a mount.
 
+use model::directive::Behaviour;
 use model::phase::Coherence;
 use serde_json::json;
 use wire::data::credential::{Capability, Credential, Identity};
@@ -17,7 +18,7 @@ fn the_specification_of_a_mount_has_the_text_that_it_always_had() {
         mountpoint: "/m".into(),
         target,
         exclusive: true,
-        coherence: Coherence::Commit,
+        behaviour: Behaviour { coherence: Coherence::Commit, ..Behaviour::default() }.of_mounts(),
     };
     let text = json!({
         "id": "3-striped", "mountpoint": "/m", "target": target_text, "exclusive": true, "coherence": "commit"

@@ -1,4 +1,5 @@
-//! How a job's own buffer behaves: options of jobdw that are kept with the buffer as they are.
+//! How a job's own buffer behaves: options of jobdw that are kept with the buffer as they are, and what of them its
+//! fragments and mounts are told.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,37 @@ pub struct Behaviour {
     pub redundancy: Redundancy,
     /// Whether files are drained while the job runs.
     pub drain: Option<Drain>,
+}
+
+/// What a fragment is told of it: fields of its specification, as they are sent and as a node keeps them. Nobody else
+/// names all of them, so that another concerns who acts on it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct FragmentBehaviour {
+    /// Each fragment's objects are kept by the next fragment's node as well.
+    pub mirrored: bool,
+}
+
+/// What a mount is told of it, likewise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct MountBehaviour {
+    /// When other clients must see what is written here.
+    pub coherence: Coherence,
+}
+
+impl Behaviour {
+    /// What its fragments are told.
+    pub fn of_fragments(&self) -> FragmentBehaviour {
+        FragmentBehaviour { mirrored: self.redundancy == Redundancy::Mirror }
+    }
+
+    /// What its mounts are told.
+    pub fn of_mounts(&self) -> MountBehaviour {
+        MountBehaviour { coherence: self.coherence }
+    }
 }
 
 /// What the options say; `None` where one is wrong, which they note.

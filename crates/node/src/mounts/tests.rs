@@ -46,7 +46,7 @@ fn spec(dir: &Path) -> MountSpec {
         mountpoint: dir.join("mnt/striped"),
         target,
         exclusive: true,
-        coherence: Default::default(),
+        behaviour: Default::default(),
     }
 }
 

@@ -364,7 +364,7 @@ fn run_as_user(site: &Site, direction: Direction) -> StageStatus {
     let namespace = FolderNamespace::new(&site.buffer(""), site.faults.clone());
     let worker = std::thread::spawn(move || {
         identity::assume(&spec.owner).unwrap();
-        Engine::new(&spec, Default::default(), namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
+        Engine::new(&spec, &[], namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
     });
     worker.join().unwrap()
 }

@@ -20,7 +20,7 @@ fn run(site: &Site, id: &str, mut spec: StageSpec) -> StageStatus {
     fs::create_dir_all(&folder).unwrap();
     let journal = Journal::open(&folder.join("journal"), &spec).unwrap();
     let monitor = Arc::new(Monitor::new(&spec));
-    Engine::new(&spec, Default::default(), site.namespace()).run(&spec, journal, &monitor)
+    Engine::new(&spec, &[], site.namespace()).run(&spec, journal, &monitor)
 }
 
 fn out(site: &Site, source: &str, target: &str) -> StageSpec {

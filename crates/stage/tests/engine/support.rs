@@ -16,7 +16,6 @@ use stage::buffer::Buffer;
 use stage::engine::Engine;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
-use stage::pfs::Pfs;
 use stage::tree::{Source, Target};
 use wire::control::{Owner, StageStatus};
 use wire::data::Creator;
@@ -101,7 +100,7 @@ impl Site {
     }
 
     pub fn run_watched(&self, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
-        self.start(Engine::new(spec, Pfs::default(), self.namespace()), spec, monitor)
+        self.start(Engine::new(spec, &[], self.namespace()), spec, monitor)
     }
 
     /// Runs a stage with another PFS than the real one.
@@ -117,7 +116,7 @@ impl Site {
     ) -> StageStatus {
         let creator = Creator { uid: self.owner.uid, gid: self.owner.gid, umask: 0 };
         let buffer = Buffer::new(self.namespace(), "$DW_JOB_STRIPED", creator);
-        self.start(Engine::between(spec.direction, pfs, buffer), spec, monitor)
+        self.start(Engine::between(spec.direction, Arc::new(pfs), Arc::new(buffer)), spec, monitor)
     }
 
     fn start(&self, engine: Engine, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {

@@ -68,7 +68,7 @@ pub fn namespace(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) 
 /// Makes the folders for its objects.
 fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<(), FragmentError> {
     folders::make(&objects_of(folder, spec.volume, namespace.id))?;
-    if spec.mirrored {
+    if spec.behaviour.mirrored {
         folders::make(&mirror_of(folder, spec.volume, namespace.id))?;
         replica::create(folder, namespace.id)
             .and_then(|()| meetings::create(&meetings::path_of(folder, namespace.id)))

@@ -42,7 +42,7 @@ impl Fragment {
 
     /// What is kept here of another fragment's objects.
     pub(super) fn replica_for(&self, namespace: u32) -> Result<Option<Arc<Replica>>, FragmentError> {
-        if !self.spec.mirrored {
+        if !self.spec.behaviour.mirrored {
             return Ok(None);
         }
         let root = mirror_of(&self.folder, self.spec.volume, namespace);

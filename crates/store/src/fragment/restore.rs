@@ -41,7 +41,7 @@ use crate::verifier::{Verifier, sync_file_system};
 /// [`RestoreError::Away`]; [`RestoreError::Older`] where it has, or may have, what the mirror lacks.
 pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<Option<Due>, RestoreError> {
     let mut is_older = false;
-    for namespace in spec.namespaces.iter().filter(|_| spec.mirrored) {
+    for namespace in spec.namespaces.iter().filter(|_| spec.behaviour.mirrored) {
         let key = Key::from_hex(&spec.key);
         let Some(place) = key.and_then(|key| Place::of(spec, namespace.id, key, terms)) else { continue };
         let away = |cause| RestoreError::Away { node: place.node(), cause };
@@ -88,7 +88,7 @@ fn notes_beside(path: &Path) -> io::Result<DiskFolder> {
 /// # Errors
 /// [`RestoreError`]; it can be done again.
 pub fn run(folder: &Path, due: Due, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
-    if due.loses_objects(spec.mirrored) {
+    if due.loses_objects(spec.behaviour.mirrored) {
         return note_lost(folder, spec, terms);
     }
     for (namespace, place) in mirrors(spec, terms) {

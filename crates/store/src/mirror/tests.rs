@@ -16,7 +16,7 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
         tcp: "127.0.0.1:1".into(),
         unix: None,
     };
-    let spec = FragmentSpec {
+    let mut spec = FragmentSpec {
         instance: InstanceId::literal("i1"),
         index: FragmentIndex(0),
         capacity_bytes: 1 << 20,
@@ -24,10 +24,10 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
         key: "ab".repeat(32),
         peers: vec![peer("n0"), peer("n1")],
         namespaces: Vec::new(),
-        mirrored: true,
         missing: Missing::Made,
         ..FragmentSpec::default()
     };
+    spec.behaviour.mirrored = true;
     let terms = Terms::open(folder, FragmentIndex(0), 0).unwrap();
     let place = Place::of_mirror(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms).unwrap();
     let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());

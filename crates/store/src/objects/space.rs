@@ -56,7 +56,7 @@ impl Space {
     /// The space of the fragment that `spec` describes; `volume` is that of its own file system, where it has one. If
     /// the mirror of another fragment is in that too, it does not say which of them takes how much of it.
     pub fn of(spec: &FragmentSpec, volume: Option<Space>) -> Space {
-        volume.filter(|_| !spec.mirrored).unwrap_or_else(|| Space::counted(spec.capacity_bytes))
+        volume.filter(|_| !spec.behaviour.mirrored).unwrap_or_else(|| Space::counted(spec.capacity_bytes))
     }
 
     /// Bytes that fit.

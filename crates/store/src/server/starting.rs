@@ -82,7 +82,7 @@ impl Starting {
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
-        let is_needed = due.is_some() || !homes.is_empty() || spec.witnessed || spec.mirrored;
+        let is_needed = due.is_some() || !homes.is_empty() || spec.witnessed || spec.behaviour.mirrored;
         let (spec, terms) = (spec.clone(), terms.clone());
         Ok(is_needed.then(|| Starting { instance, folder, spec, terms, homes, due }))
     }
@@ -97,11 +97,13 @@ impl Starting {
     }
 
     fn open(&self) -> Result<Fragment, FragmentError> {
-        if self.due.is_some_and(|due| due.loses_objects(self.spec.mirrored)) {
+        if self.due.is_some_and(|due| due.loses_objects(self.spec.behaviour.mirrored)) {
             // The mirror is not spoken to before all that is lost is noted.
-            let alone = FragmentSpec { mirrored: false, ..self.spec.clone() };
+            let mut alone = self.spec.clone();
+            alone.behaviour.mirrored = false;
             let fragment = Fragment::open(&self.folder, alone, &self.terms)?;
-            let noted = fragment::restore::note_own_lost(&self.folder, &fragment, self.spec.mirrored);
+            let noted =
+                fragment::restore::note_own_lost(&self.folder, &fragment, self.spec.behaviour.mirrored);
             // What was noted is read at the next opening.
             fragment.close();
             drop(fragment);
