@@ -10,7 +10,7 @@ use model::Ino;
 use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::{ApiError, ErrorCode, Side};
-use wire::node::Verify;
+use wire::node::StagePolicy;
 
 use crate::fault::{Cause, Fault};
 use crate::journal::Journal;
@@ -18,7 +18,6 @@ use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::shared::Shared;
 use crate::sides::Sides;
-use crate::task::Task;
 use crate::tree::Placement;
 
 /// How often to try again what may pass.
@@ -36,20 +35,14 @@ pub const PART_SUFFIX: &str = ".part";
 /// How those end under which a target keeps what it has taken from a name, until it knows whose that is.
 pub const TAKEN_SUFFIX: &str = ".taken";
 
-/// How it is done, whatever is copied.
-pub(crate) struct Rules {
-    /// What is read back.
-    pub(crate) verify: Verify,
-    /// Pause before the first retry; each later one is four times as long.
-    pub(crate) retry_pause: Duration,
-    /// The job still runs: what can be copied now is, the rest is left to the stage at its end.
-    pub(crate) is_pass: bool,
-}
-
 pub(crate) struct Context {
+    /// No other run with the same target has it.
     pub(crate) id: String,
     pub(crate) sides: Sides,
-    pub(crate) rules: Rules,
+    /// How it is done. While the job runs, what can be copied now is; the rest is left to the stage at its end.
+    pub(crate) policy: StagePolicy,
+    /// Pause before the first retry; each later one is four times as long.
+    pub(crate) retry_pause: Duration,
     pub(crate) shared: Shared,
     /// What is told of it, and has its pace.
     pub(crate) monitor: Arc<Monitor>,
@@ -59,15 +52,12 @@ pub(crate) struct Context {
 
 impl Context {
     /// For who copies entry by entry; nothing is written beside the journal.
-    pub(crate) fn new(task: &Task, sides: Sides, journal: Journal, monitor: &Arc<Monitor>) -> Context {
+    pub(crate) fn new(id: &str, sides: Sides, journal: Journal, monitor: &Arc<Monitor>) -> Context {
         Context {
-            id: task.id.clone(),
+            id: id.to_owned(),
             sides,
-            rules: Rules {
-                verify: task.policy.verify,
-                retry_pause: RETRY_PAUSE,
-                is_pass: task.policy.while_running,
-            },
+            policy: monitor.policy.clone(),
+            retry_pause: RETRY_PAUSE,
             shared: Shared::default(),
             monitor: monitor.clone(),
             journal: Arc::new(journal),
@@ -77,7 +67,7 @@ impl Context {
 
     /// Records that an entry failed.
     pub(crate) fn fail(&self, fault: &Fault) {
-        if self.rules.is_pass {
+        if self.policy.while_running {
             self.shared.pass_failed.store(true, Ordering::Relaxed);
             return tracing::debug!("stage {}: left to the end: {fault}", self.id);
         }
@@ -99,7 +89,7 @@ impl Context {
     /// Names that were made and could not be synced may be gone after a power loss, whatever a second sync says: the
     /// stage is to be run again, which looks at every one.
     pub(crate) fn doubt_names(&self, fault: &Fault) {
-        if self.rules.is_pass || !fault.may_pass() {
+        if self.policy.while_running || !fault.may_pass() {
             return;
         }
         let error = fault.stage_error(self.sides.direction);
@@ -137,7 +127,7 @@ impl Context {
         first: Result<T, Fault>,
         mut attempt: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let (mut outcome, mut pause) = (first, self.rules.retry_pause);
+        let (mut outcome, mut pause) = (first, self.retry_pause);
         for _ in 0..RETRIES {
             match outcome {
                 Err(fault) if self.may_pass(&fault) && !self.monitor.is_stopping() => {
@@ -158,7 +148,7 @@ impl Context {
     /// Whether a fault is worth another try.
     fn may_pass(&self, fault: &Fault) -> bool {
         let in_vain = |cause| self.in_vain().contains(&cause);
-        !self.rules.is_pass && fault.may_pass() && !fault.common_cause().is_some_and(in_vain)
+        !self.policy.while_running && fault.may_pass() && !fault.common_cause().is_some_and(in_vain)
     }
 
     pub(crate) fn in_vain(&self) -> MutexGuard<'_, Vec<(Side, i32)>> {

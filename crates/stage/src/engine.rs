@@ -14,7 +14,7 @@ use wire::node::StageSpec;
 use crate::at::At;
 use crate::batch;
 use crate::buffer::Buffer;
-use crate::context::{Context, RETRY_PAUSE, Rules};
+use crate::context::{Context, RETRY_PAUSE};
 use crate::copier::Here;
 use crate::folder;
 use crate::journal::Journal;
@@ -31,7 +31,6 @@ use crate::run::Run;
 use crate::shared::Shared;
 use crate::sides::{self, Side, Sides};
 use crate::strays;
-use crate::task::Task;
 use crate::times;
 use crate::tree::{Source, Target};
 
@@ -96,7 +95,7 @@ impl Engine {
     /// Removes everything that runs of the stage which were killed left on the PFS; says whether nothing is left. The
     /// stage is not to be run again.
     pub fn clear(spec: &StageSpec, journal: Journal) -> bool {
-        let monitor = Arc::new(Monitor::new(spec));
+        let monitor = Arc::new(Monitor::new(&spec.policy));
         if let Err(error) = mounts_of(spec, &journal) {
             tracing::warn!("stage {}: {error}", spec.id);
             return false;
@@ -150,12 +149,12 @@ impl Engine {
             Ok(mounts) => mounts,
             Err(error) => {
                 monitor.fail_stage(error.stage_error());
-                return monitor.verdict();
+                return monitor.verdict(spec);
             }
         };
         if let Err(error) = self.enter(spec) {
             monitor.fail_stage(error);
-            return monitor.verdict();
+            return monitor.verdict(spec);
         }
         if let Some(folder) = spec.policy.manifest.as_deref().and_then(Path::parent) {
             journal.hold(folder, || Ino(0));
@@ -164,7 +163,7 @@ impl Engine {
             Ok(manifest) => manifest,
             Err(error) => {
                 monitor.fail_stage(error);
-                return monitor.verdict();
+                return monitor.verdict(spec);
             }
         };
         let run = Arc::new(self.with_workers(spec, self.context(spec, journal, manifest, monitor)));
@@ -172,10 +171,10 @@ impl Engine {
         if let Err(error) = mounts.check_again() {
             monitor.fail_stage(error.stage_error());
         }
-        if let Err(error) = run.manifest.publish(&monitor.verdict()) {
+        if let Err(error) = run.manifest.publish(&monitor.verdict(spec)) {
             monitor.fail_stage(error);
         }
-        let verdict = monitor.verdict();
+        let verdict = monitor.verdict(spec);
         if verdict.state == StageState::Complete {
             // Files that were begun and are not in the source any more.
             run.journal.abandoned().into_iter().for_each(|place| run.give_up(place));
@@ -211,7 +210,7 @@ impl Engine {
         folder::release_held(run);
         times::tell(run);
         run.journal.sync();
-        if !run.rules.is_pass && !monitor.is_cancelled() {
+        if !run.policy.while_running && !monitor.is_cancelled() {
             let ended = run.shared.unverified.end(source, direction);
             ended.unwrap_or_else(|error| monitor.fail_stage(error));
         }
@@ -228,10 +227,9 @@ impl Engine {
         monitor: &Arc<Monitor>,
     ) -> Context {
         let sides = Sides::new(self.direction, self.source.clone(), self.target.clone(), monitor);
-        let context = Context::new(&Task::from(spec), sides, journal, monitor);
+        let context = Context::new(&spec.id, sides, journal, monitor);
         let shared = Shared { helped: !self.remote_nodes.is_empty(), at: self.at.clone(), ..context.shared };
-        let rules = Rules { retry_pause: self.retry_pause, ..context.rules };
-        Context { shared, rules, manifest, ..context }
+        Context { shared, retry_pause: self.retry_pause, manifest, ..context }
     }
 
     fn with_workers(&self, spec: &StageSpec, context: Context) -> Run {

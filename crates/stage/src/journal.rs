@@ -42,9 +42,7 @@ use std::sync::Mutex;
 
 use rustix::fs::{Mode, OFlags};
 use wire::data::Attr;
-use wire::node::PfsMount;
-
-use crate::task::Task;
+use wire::node::{PfsMount, StageSpec};
 
 use self::drained::Drained;
 pub(crate) use self::drained::Left;
@@ -89,34 +87,35 @@ struct Output {
 }
 
 impl Journal {
-    /// Opens the journal of a task, or makes it. Records of another are thrown away.
+    /// Opens the journal of a stage, or makes it. Records of another are thrown away.
     ///
     /// # Errors
     /// The file cannot be opened, read or written, a newer Forebay wrote it, or it is damaged: then it stays as it is.
-    pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
-        Journal::start(path, task.into(), false)
+    pub fn open(path: &Path, stage: &StageSpec) -> Result<Journal, JournalError> {
+        let journal = Journal::start(path, StartRecord::of_stage(stage), false)?;
+        Ok(Journal { siblings: Siblings::of(path, stage), ..journal })
     }
 
-    /// The same for who does without where the disk is full: what earlier runs recorded is known then, and nothing is
-    /// added.
+    /// The same for who copies single entries under the name `id`, and does without where the disk is full: what
+    /// earlier runs recorded is known then, and nothing is added.
     ///
     /// # Errors
     /// As of [`Journal::open`].
-    pub fn open_if_room(path: &Path, task: Task) -> Result<Journal, JournalError> {
-        Journal::start(path, task, true)
+    pub(crate) fn of_entries(path: &Path, id: &str) -> Result<Journal, JournalError> {
+        Journal::start(path, StartRecord::of_entries(id), true)
     }
 
-    fn start(path: &Path, task: Task, is_optional: bool) -> Result<Journal, JournalError> {
+    fn start(path: &Path, mut start: StartRecord, is_optional: bool) -> Result<Journal, JournalError> {
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
         let file = disk::regular::open(path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666));
         let mut file = file.map_err(failed("open"))?;
-        let (mut past, length) = Past::read(&file, &task).map_err(failed("read"))?;
+        let (mut past, length) = Past::read(&file, &start).map_err(failed("read"))?;
         past.run += 1;
-        let start = Record::Start(StartRecord::new(&task, past.run));
+        start.run = past.run;
         let begun = file
             .set_len(length)
             .and_then(|()| file.seek(SeekFrom::End(0)))
-            .and_then(|_| file.write_all(&start.line()))
+            .and_then(|_| file.write_all(&Record::Start(start).line()))
             .and_then(|()| file.sync_data());
         let broken = is_optional && begun.as_ref().is_err_and(disk::is_full);
         if !broken {
@@ -138,7 +137,7 @@ impl Journal {
             is_damaged,
             folders,
             drained: Mutex::new(drained),
-            siblings: Siblings::of(path, &task),
+            siblings: Siblings::default(),
             output,
         })
     }

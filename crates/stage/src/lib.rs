@@ -61,7 +61,6 @@ mod special;
 mod stalls;
 mod strays;
 mod sync;
-pub mod task;
 mod times;
 mod transfer;
 pub mod tree;

@@ -115,7 +115,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, roots: &[Path
     let session = journal.with_extension("session");
     let at =
         At::create(&journal.with_extension("at")).context("make the file that tells what is being copied")?;
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     let opened = Journal::open(journal, &spec).map_err(|error| error.stage_error());
     let status = match opened.and_then(|journal| Ok((prepare(&spec, &session)?, journal))) {
         Ok((client, journal)) => {
@@ -128,7 +128,7 @@ fn coordinate((spec, journal): (&Path, &Path), here: Option<&str>, roots: &[Path
         }
         Err(error) => {
             monitor.fail_stage(error);
-            monitor.verdict()
+            monitor.verdict(&spec)
         }
     };
     print(&status).context("print the last status line")?;
@@ -229,7 +229,7 @@ fn run(
 ) -> Result<StageStatus> {
     cancel_on_signal(monitor).context("wait for signals")?;
     obey(monitor);
-    let (over, reporter) = start_reporter(monitor);
+    let (over, reporter) = start_reporter(spec, monitor);
     // Its thread for closes has the owner's rights, as all that are started from now on.
     let client = client.hold_closes();
     let status = Engine::new::<Client>(spec, pfs_roots, client)
@@ -256,12 +256,12 @@ fn obey(monitor: &Arc<Monitor>) {
 }
 
 /// Prints status lines until its sender is dropped.
-fn start_reporter(monitor: &Arc<Monitor>) -> (Sender<()>, std::thread::JoinHandle<()>) {
+fn start_reporter(spec: &StageSpec, monitor: &Arc<Monitor>) -> (Sender<()>, std::thread::JoinHandle<()>) {
     let (over, is_over): (Sender<()>, Receiver<()>) = channel();
-    let monitor = monitor.clone();
+    let (spec, monitor) = (spec.clone(), monitor.clone());
     let reporter = std::thread::spawn(move || {
         loop {
-            if print(&monitor.status(StageState::Active)).is_err() {
+            if print(&monitor.status(&spec, StageState::Active)).is_err() {
                 // The node died. Its successor starts another worker with this journal; two must not write it.
                 std::process::exit(1);
             }

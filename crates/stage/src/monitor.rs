@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use model::{NodeName, phase::StageState};
 use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgress, StageStatus};
-use wire::node::StagePace;
+use wire::node::{StagePace, StagePolicy, StageSpec};
 
 use crate::eta::Gauge;
 use crate::lease::Lease;
 use crate::pace::Pace;
 use crate::stalls::Stalls;
-use crate::task::Task;
 use crate::verify;
 
 pub(crate) use tally::Tally;
@@ -31,7 +30,7 @@ const STALL_AFTER: Duration = Duration::from_secs(30);
 
 /// The state of one run of a stage, shared by all its threads.
 pub struct Monitor {
-    task: Task,
+    pub(crate) policy: StagePolicy,
     started: Instant,
     entries_total: AtomicU64,
     entries_done: AtomicU64,
@@ -61,12 +60,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A task that starts now.
-    pub fn new(task: impl Into<Task>) -> Monitor {
-        let task = task.into();
-        let limit = task.policy.bandwidth_bytes_per_s;
+    /// Of a run that starts now and is done like this.
+    pub fn new(policy: &StagePolicy) -> Monitor {
         let monitor = Monitor {
-            task,
+            policy: policy.clone(),
             started: Instant::now(),
             entries_total: AtomicU64::new(0),
             entries_done: AtomicU64::new(0),
@@ -92,7 +89,7 @@ impl Monitor {
             stalls: Stalls::default(),
             lease: Lease::default(),
         };
-        monitor.pace.limit(limit);
+        monitor.pace.limit(policy.bandwidth_bytes_per_s);
         monitor
     }
 
@@ -104,7 +101,7 @@ impl Monitor {
     /// Changes the stage's pace.
     pub fn control(&self, pace: &StagePace) {
         self.pace.pause(pace.paused);
-        self.pace.limit(pace.bandwidth_bytes_per_s.or(self.task.policy.bandwidth_bytes_per_s));
+        self.pace.limit(pace.bandwidth_bytes_per_s.or(self.policy.bandwidth_bytes_per_s));
         self.own_pace.limit(pace.node_bandwidth_bytes_per_s);
     }
 
@@ -113,16 +110,16 @@ impl Monitor {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// What is known now.
-    pub fn status(&self, state: StageState) -> StageStatus {
+    /// What is known now of the stage that this is a run of.
+    pub fn status(&self, stage: &StageSpec, state: StageState) -> StageStatus {
         let error = self.error.lock().expect("no thread panics with the lock").clone();
         let failures = self.failures.lock().expect("no thread panics with the lock").clone();
         StageStatus {
-            id: self.task.id.clone(),
-            direction: self.task.direction,
-            kind: self.task.kind,
-            source: self.task.source.clone(),
-            destination: self.task.destination.clone(),
+            id: stage.id.clone(),
+            direction: stage.direction,
+            kind: stage.kind,
+            source: stage.source.clone(),
+            destination: stage.destination.clone(),
             state,
             progress: self.estimated(),
             elapsed_ms: milliseconds(self.started.elapsed()),
@@ -152,11 +149,11 @@ impl Monitor {
     }
 
     /// The status at the end: complete or failed, whatever the invariant above says.
-    pub fn verdict(&self) -> StageStatus {
+    pub fn verdict(&self, stage: &StageSpec) -> StageStatus {
         if self.cancelled.load(Ordering::Relaxed) {
             self.fail_stage(cancelled());
         }
-        let status = self.status(StageState::Failed);
+        let status = self.status(stage, StageState::Failed);
         let StageProgress { entries_total, entries_done, entries_failed, planned, .. } = status.progress;
         let complete =
             planned && entries_failed == 0 && entries_done == entries_total && status.error.is_none();
@@ -189,7 +186,7 @@ impl Monitor {
 
     /// An entry was found; so many bytes are to be copied.
     pub(crate) fn found(&self, bytes: u64) {
-        self.bytes_to_verify.fetch_add(verify::bytes(self.task.policy.verify, bytes), Ordering::Relaxed);
+        self.bytes_to_verify.fetch_add(verify::bytes(self.policy.verify, bytes), Ordering::Relaxed);
         self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
         self.entries_total.fetch_add(1, Ordering::Relaxed);
     }

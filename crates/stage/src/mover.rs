@@ -144,7 +144,7 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<(Ru
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     let engine = Engine::new::<Client>(&spec, pfs_roots, client.hold_closes());
     let run = engine.mover(&spec, number, name, &monitor).map_err(|error| error.message)?;
     Ok((run, signs))

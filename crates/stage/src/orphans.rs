@@ -34,7 +34,7 @@ pub(crate) fn remove(context: &Context, destination: &Path) {
     let top = located.map_or_else(|_| destination.to_owned(), |there| there.path);
     for (path, taken) in take_back(context, &top, context.journal.left_below(Path::new("/"))) {
         let text = match taken {
-            _ if context.rules.is_pass => continue,
+            _ if context.policy.while_running => continue,
             Taken::Removed => {
                 "published while the job ran, and removed as the job has removed or renamed it".to_owned()
             }
@@ -56,7 +56,7 @@ pub(crate) fn give_way(context: &Context, path: &Path) -> bool {
     let above = path.parent().unwrap_or(path);
     for (path, taken) in take_back(context, above, left) {
         if let Taken::Kept(why) = taken
-            && !context.rules.is_pass
+            && !context.policy.while_running
         {
             let text = format!("published while the job ran, and replaced by the job; it stays: {why}");
             context.remark(&context.sides.target.show(&path), &text);

@@ -248,7 +248,7 @@ fn queue(run: &Arc<Run>, source: Found, target: PathBuf, folder: Arc<Folder>) {
         return run.fail(&Fault::new(&*run.sides.target, &target, "publish", cause));
     }
     let role = if is_file { run.shared.links.role(&source) } else { Role::Alone };
-    if run.rules.is_pass && !(role == Role::Alone && drained::is_due(run, &source, &target)) {
+    if run.policy.while_running && !(role == Role::Alone && drained::is_due(run, &source, &target)) {
         return;
     }
     // Further names of a file bring no bytes.
@@ -263,7 +263,7 @@ fn holder<'a>(run: &'a Run, source: &Found, target: &Path) -> Option<&'a str> {
     // A pass takes no name that others have. What is staged in stays on the PFS: a later stage may put single files
     // over those of a folder.
     let siblings = run.journal.siblings();
-    if run.rules.is_pass || run.sides.direction == Direction::In || siblings.is_empty() {
+    if run.policy.while_running || run.sides.direction == Direction::In || siblings.is_empty() {
         return None;
     }
     let there = run.sides.target.find(target).ok()?;

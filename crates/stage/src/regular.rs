@@ -192,7 +192,7 @@ pub(crate) fn settle<'a>(
         changed: Some(file.found.attr.ctime),
         crc32c: sums.whole(),
         attempts,
-        verified: verify::of_size(run.rules.verify, file.size),
+        verified: verify::of_size(run.policy.verify, file.size),
         finished_ms: now_ms(),
     };
     let held = Arc::clone(&file.target.file);
@@ -256,12 +256,12 @@ fn verify(
         let cause = Cause::WrongSize { expected: size, found: attr.size };
         return Err(Fault::new(&*target.tree, &target.path, "verify", cause));
     }
-    if verify::of_size(run.rules.verify, size) == Verify::Off && resumed.is_empty() {
+    if verify::of_size(run.policy.verify, size) == Verify::Off && resumed.is_empty() {
         return Ok(());
     }
     target.file.forget_cached().tried(&*target.tree, &target.path, "drop the cache of")?;
     let chosen =
-        |block: usize| verify::includes(run.rules.verify, size, block) || resumed.contains_key(&block);
+        |block: usize| verify::includes(run.policy.verify, size, block) || resumed.contains_key(&block);
     file.read_back(run, written, chosen, tally)
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use model::phase::{Direction, StageKind};
+use model::phase::Direction;
 use rustix::io::Errno;
 use wire::data::{FileKind, Time};
 use wire::node::{StagePolicy, Verify};
@@ -28,7 +28,6 @@ pub use crate::part::PUBLISH;
 use crate::plan;
 use crate::run::Run;
 use crate::sides::Sides;
-use crate::task::Task;
 use crate::tree::{Found, Source, Target, split};
 use crate::{regular, special, strays, verify};
 
@@ -66,18 +65,10 @@ impl Publisher {
         source: Arc<dyn Source>,
         target: Arc<dyn Target>,
     ) -> Result<Publisher, JournalError> {
-        let task = Task {
-            id: id.to_owned(),
-            direction: Direction::Out,
-            kind: StageKind::File,
-            source: String::new(),
-            destination: String::new(),
-            policy: StagePolicy::default(),
-        };
-        let (journal, monitor) =
-            (Journal::open_if_room(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
-        let sides = Sides::new(task.direction, source, target, &monitor);
-        let mut context = Context::new(&task, sides, journal, &monitor);
+        let journal = Journal::of_entries(journal, id)?;
+        let monitor = Arc::new(Monitor::new(&StagePolicy::default()));
+        let sides = Sides::new(Direction::Out, source, target, &monitor);
+        let mut context = Context::new(id, sides, journal, &monitor);
         context.shared.left_out = Some(Mutex::default());
         let run = Arc::new(Run::new(context));
         Ok(Publisher { run, ready: Mutex::default(), cleared: Mutex::default() })
@@ -170,12 +161,12 @@ impl Publisher {
 
     /// The same of one file of this size.
     pub fn work_of(&self, size: u64) -> u64 {
-        size + verify::bytes(self.run.rules.verify, size)
+        size + verify::bytes(self.run.policy.verify, size)
     }
 
     /// Whether only samples are read back of a file of this size.
     pub fn samples(&self, size: u64) -> bool {
-        verify::of_size(self.run.rules.verify, size) == Verify::Sampled
+        verify::of_size(self.run.policy.verify, size) == Verify::Sampled
     }
 
     /// How fast it may go.

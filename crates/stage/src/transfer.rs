@@ -68,7 +68,7 @@ impl Transfer {
         let data = blocks::union(&self.data, &content::data(run, &self.target, self.size)?);
         let units = self.units(&data, chosen);
         let read: u64 = units.iter().map(|unit| unit.length(self.size)).sum();
-        tally.verified(verify::bytes(run.rules.verify, self.size).saturating_sub(read));
+        tally.verified(verify::bytes(run.policy.verify, self.size).saturating_sub(read));
         let compared = each(run, units, move |unit, host| {
             let found = by(host, &shared, &file, |host| host.read_back(&shared, &file, unit, &counted))?;
             for (block, found) in unit.blocks().zip(found) {

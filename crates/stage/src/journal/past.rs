@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use wire::node::PfsMount;
 
 use super::drained::Drained;
-use super::record::{NoRecord, Record};
+use super::record::{NoRecord, Record, StartRecord};
 use super::{Finished, Unfinished, error, folders, key};
-use crate::task::Task;
 
 /// What earlier runs left.
 #[derive(Default)]
@@ -32,14 +31,14 @@ impl Past {
     ///
     /// # Errors
     /// It cannot be read, a newer Forebay wrote it, or a line is not as it was written.
-    pub(super) fn read(file: &File, task: &Task) -> io::Result<(Past, u64)> {
+    pub(super) fn read(file: &File, own: &StartRecord) -> io::Result<(Past, u64)> {
         let (mut past, mut length, mut line, mut number) = (Past::default(), 0, Vec::new(), 0);
         let mut reader = BufReader::new(file);
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             number += 1;
             match Record::parse(&line) {
-                Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
+                Ok(Record::Start(start)) if !start.is_of_same(own) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
                 Err(NoRecord::Newer(newer)) => return Err(newer.into()),
                 // If it was of a file, that is copied again.

@@ -9,10 +9,9 @@ use disk::format::FormatError;
 use model::Ino;
 use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
-use wire::node::{PfsMount, Verify};
+use wire::node::{PfsMount, StageSpec, Verify};
 
 use super::{Finished, Inode, Unfinished};
-use crate::task::Task;
 use crate::version::Version;
 
 /// The format. It is raised when an older Forebay must not read what is written from then on, and for a record of a new
@@ -177,14 +176,20 @@ impl Record {
 }
 
 impl StartRecord {
-    pub(super) fn new(task: &Task, run: u64) -> StartRecord {
-        let (source, destination) = (task.source.clone(), task.destination.clone());
-        let (stage, pass) = (task.id.clone(), task.policy.while_running);
-        StartRecord { format: FORMAT, stage, source, destination, run, pass }
+    pub(super) fn of_stage(stage: &StageSpec) -> StartRecord {
+        let (source, destination) = (stage.source.clone(), stage.destination.clone());
+        let pass = stage.policy.while_running;
+        StartRecord { source, destination, pass, ..StartRecord::of_entries(&stage.id) }
     }
 
-    pub(super) fn is_of(&self, task: &Task) -> bool {
-        (&self.stage, &self.source, &self.destination) == (&task.id, &task.source, &task.destination)
+    /// Of who copies entry by entry, from wherever and to wherever they are.
+    pub(super) fn of_entries(id: &str) -> StartRecord {
+        let (source, destination) = (String::new(), String::new());
+        StartRecord { format: FORMAT, stage: id.to_owned(), source, destination, run: 0, pass: false }
+    }
+
+    pub(super) fn is_of_same(&self, other: &StartRecord) -> bool {
+        (&self.stage, &self.source, &self.destination) == (&other.stage, &other.source, &other.destination)
     }
 }
 

@@ -10,10 +10,10 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use wire::data::Attr;
+use wire::node::StageSpec;
 
 use super::record::{Record, StartRecord};
 use super::{Finished, Inode, key};
-use crate::task::Task;
 use crate::tree::Found;
 
 /// What siblings have published.
@@ -26,11 +26,11 @@ pub(crate) struct Siblings {
 }
 
 impl Siblings {
-    /// Those of `task`, whose journal is at `path`. One that cannot be read is left out, and that is logged.
-    pub(super) fn of(path: &Path, task: &Task) -> Siblings {
+    /// Those of `stage`, whose journal is at `path`. One that cannot be read is left out, and that is logged.
+    pub(super) fn of(path: &Path, stage: &StageSpec) -> Siblings {
         let mut siblings = Siblings::default();
-        for journal in beside(path, task).unwrap_or_default() {
-            if let Err(error) = siblings.read(&journal, task) {
+        for journal in beside(path, stage).unwrap_or_default() {
+            if let Err(error) = siblings.read(&journal, stage) {
                 tracing::warn!("read {}: {error}; what it has is not known here", journal.display());
             }
         }
@@ -53,7 +53,7 @@ impl Siblings {
         (!is_same).then_some(its_source)
     }
 
-    fn read(&mut self, journal: &Path, task: &Task) -> io::Result<()> {
+    fn read(&mut self, journal: &Path, stage: &StageSpec) -> io::Result<()> {
         let file = match File::open(journal) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
@@ -64,7 +64,7 @@ impl Siblings {
         let mut source = None;
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             match serde_json::from_slice(&line) {
-                Ok(Record::Start(start)) if !may_meet(&start, task) => return Ok(()),
+                Ok(Record::Start(start)) if !may_meet(&start, stage) => return Ok(()),
                 Ok(Record::Start(start)) if !start.pass => source = Some(start.source),
                 Ok(Record::File(file)) => drop(done.insert(key(&file.target.to_path()), file.done())),
                 Ok(Record::Published(there)) => {
@@ -86,14 +86,14 @@ impl Siblings {
 }
 
 /// The journals of the other stages of the script.
-fn beside(path: &Path, task: &Task) -> Option<Vec<PathBuf>> {
-    let (token, number) = task.id.rsplit_once('.')?;
+fn beside(path: &Path, stage: &StageSpec) -> Option<Vec<PathBuf>> {
+    let (token, number) = stage.id.rsplit_once('.')?;
     // Whoever asks for a stage on demand has chosen its destination since.
     number.parse::<u32>().ok()?;
-    let own = path.parent().filter(|folder| folder.file_name().is_some_and(|name| *name == *task.id))?;
+    let own = path.parent().filter(|folder| folder.file_name().is_some_and(|name| *name == *stage.id))?;
     let is_sibling = |name: &str| {
         let number = name.strip_prefix(token).and_then(|rest| rest.strip_prefix('.'));
-        name != task.id && number.is_some_and(|number| number.parse::<u32>().is_ok())
+        name != stage.id && number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
     let folders = fs::read_dir(own.parent()?).ok()?.flatten();
     let siblings = folders.filter(|folder| folder.file_name().to_str().is_some_and(is_sibling));
@@ -101,11 +101,11 @@ fn beside(path: &Path, task: &Task) -> Option<Vec<PathBuf>> {
 }
 
 /// Whether both may publish one path: one destination is the other, or below it, or a list names them.
-fn may_meet(other: &StartRecord, task: &Task) -> bool {
+fn may_meet(other: &StartRecord, stage: &StageSpec) -> bool {
     let is_list = |source: &str, destination: &str| source == destination;
-    let (there, here) = (real(Path::new(&other.destination)), real(Path::new(&task.destination)));
+    let (there, here) = (real(Path::new(&other.destination)), real(Path::new(&stage.destination)));
     is_list(&other.source, &other.destination)
-        || is_list(&task.source, &task.destination)
+        || is_list(&stage.source, &stage.destination)
         || there.starts_with(&here)
         || here.starts_with(&there)
 }

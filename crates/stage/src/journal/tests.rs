@@ -4,24 +4,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use model::Ino;
-use model::phase::{Direction, StageKind};
 use wire::control::ErrorCode;
 use wire::data::Time;
-use wire::node::{StagePolicy, Verify};
+use wire::node::Verify;
 
 use super::*;
 
 const INODE: Inode = Inode { device: 1, ino: Ino(2), changed: Time { seconds: 3, nanos: 4 } };
 
-fn task(id: &str) -> Task {
-    Task {
-        id: id.into(),
-        direction: Direction::In,
-        kind: StageKind::Directory,
-        source: "/scratch/in".into(),
-        destination: "$DW_JOB_STRIPED".into(),
-        policy: StagePolicy::default(),
-    }
+fn open(path: &Path, id: &str) -> Result<Journal, JournalError> {
+    let mut start = StartRecord::of_entries(id);
+    (start.source, start.destination) = ("/scratch/in".into(), "$DW_JOB_STRIPED".into());
+    Journal::start(path, start, false)
 }
 
 fn done(size: u64) -> Finished {
@@ -41,13 +35,13 @@ fn a_second_run_knows_what_the_first_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let odd = Path::new(OsStr::from_bytes(b"odd\xff\nname"));
-    let first = Journal::open(&path, task("1.0")).unwrap();
+    let first = open(&path, "1.0").unwrap();
     first.finish(Path::new("a"), done(1), INODE);
     first.finish(odd, done(2), INODE);
     first.make(Path::new("out"));
     drop(first);
 
-    let second = Journal::open(&path, task("1.0")).unwrap();
+    let second = open(&path, "1.0").unwrap();
     assert_eq!(second.run(), 2);
     assert_eq!(second.finished(Path::new("a")), Some(done(1)));
     assert_eq!(second.finished(odd), Some(done(2)));
@@ -59,26 +53,26 @@ fn a_second_run_knows_what_the_first_finished() {
 fn a_journal_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    drop(Journal::open(&path, task("1.0")).unwrap());
+    drop(open(&path, "1.0").unwrap());
     let text = std::fs::read_to_string(&path).unwrap();
     let newer = text.replace("\"format\":1", "\"format\":2");
     std::fs::write(&path, &newer).unwrap();
-    let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err();
+    let refused = open(&path, "1.0").map(drop).unwrap_err();
     let why = std::error::Error::source(&refused).unwrap().to_string();
     assert!(refused.to_string().contains("journal") && why.contains("it has format 2"), "{refused}: {why}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
     assert!(refused.stage_error().advice.starts_with("install the Forebay that wrote it"));
     let unlike = "{\"start\":{\"format\":2,\"what\":\"follows\"}}\n".to_owned() + &text;
     std::fs::write(&path, unlike).unwrap();
-    let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err().stage_error();
+    let refused = open(&path, "1.0").map(drop).unwrap_err().stage_error();
     assert!(refused.message.contains("it has format 2"), "a start of whatever shape: {}", refused.message);
     std::fs::write(&path, text.replace("\"format\":1,", "")).unwrap();
-    assert_eq!(Journal::open(&path, task("1.0")).unwrap().run(), 2, "one from before 0.1.0 goes on");
+    assert_eq!(open(&path, "1.0").unwrap().run(), 2, "one from before 0.1.0 goes on");
 }
 
 /// The bytes of a journal at `path` in which `a` and `b` are finished.
 fn of_two_files(path: &Path) -> Vec<u8> {
-    let first = Journal::open(path, task("1.0")).unwrap();
+    let first = open(path, "1.0").unwrap();
     first.finish(Path::new("a"), done(1), INODE);
     first.finish(Path::new("b"), done(2), INODE);
     drop(first);
@@ -93,12 +87,12 @@ fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
     let last = whole.windows(6).rposition(|word| word == b"\"file\"").unwrap();
     std::fs::write(&path, &whole[..last + 9]).unwrap();
 
-    let second = Journal::open(&path, task("1.0")).unwrap();
+    let second = open(&path, "1.0").unwrap();
     assert_eq!(second.finished(Path::new("b")), None);
     second.finish(Path::new("c"), done(3), INODE);
     drop(second);
 
-    let third = Journal::open(&path, task("1.0")).unwrap();
+    let third = open(&path, "1.0").unwrap();
     assert_eq!(third.finished(Path::new("a")), Some(done(1)));
     assert_eq!(third.finished(Path::new("c")), Some(done(3)));
 }
@@ -113,7 +107,7 @@ fn a_damaged_line_is_refused_by_name_and_kept_and_what_a_power_loss_left_is_not(
         let mut damaged = whole.clone();
         damaged.splice(second..second, [garbage, b"\n"].concat());
         std::fs::write(&path, &damaged).unwrap();
-        let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err().stage_error();
+        let refused = open(&path, "1.0").map(drop).unwrap_err().stage_error();
         assert_eq!(refused.code, ErrorCode::StageJournal);
         let named = format!("{}: line 2 is damaged", path.display());
         assert!(refused.message.contains(&named), "{}", refused.message);
@@ -124,7 +118,7 @@ fn a_damaged_line_is_refused_by_name_and_kept_and_what_a_power_loss_left_is_not(
     let mut lost = whole.clone();
     lost[second + 5..second + 20].fill(0);
     std::fs::write(&path, &lost).unwrap();
-    let next = Journal::open(&path, task("1.0")).unwrap();
+    let next = open(&path, "1.0").unwrap();
     assert_eq!(next.finished(Path::new("a")), None);
     assert_eq!(next.finished(Path::new("b")), Some(done(2)));
 }
@@ -133,9 +127,9 @@ fn a_damaged_line_is_refused_by_name_and_kept_and_what_a_power_loss_left_is_not(
 fn the_journal_of_another_stage_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1), INODE);
+    open(&path, "1.0").unwrap().finish(Path::new("a"), done(1), INODE);
 
-    let other = Journal::open(&path, task("2.0")).unwrap();
+    let other = open(&path, "2.0").unwrap();
     assert_eq!(other.finished(Path::new("a")), None);
     assert_eq!(other.run(), 1);
 }
@@ -144,14 +138,14 @@ fn the_journal_of_another_stage_is_not_believed() {
 fn every_folder_that_had_a_path_while_parts_were_made_there_is_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let first = Journal::open(&path, task("1.0")).unwrap();
+    let first = open(&path, "1.0").unwrap();
     first.hold(Path::new("/pfs/d"), || Ino(1));
     for ino in [2, 3, 2] {
         first.note_folder(Path::new("/pfs/d"), Ino(ino));
         first.hold(Path::new("/pfs/d"), || unreachable!("it is known"));
     }
     drop(first);
-    let left = Journal::open(&path, task("1.0")).unwrap().folders_left();
+    let left = open(&path, "1.0").unwrap().folders_left();
     assert_eq!(left, [1, 2, 3].map(|ino| Noted::of(Path::new("/pfs/d"), Ino(ino))));
 }
 
@@ -159,7 +153,7 @@ fn every_folder_that_had_a_path_while_parts_were_made_there_is_remembered() {
 fn a_folder_with_what_is_undecided_is_remembered_by_every_later_run_until_that_is_decided() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let open = || Journal::open(&path, task("1.0")).unwrap();
+    let open = || open(&path, "1.0").unwrap();
     let undecided = || vec![(PathBuf::from("/pfs/d"), Ino(7))];
     open().hold(Path::new("/pfs/d"), || Ino(7));
     let left = || open().folders_left();

@@ -69,7 +69,7 @@ fn level(
 /// Lists again those that were changed since, until nothing is news, or a few times: then a folder that still is one is
 /// a failure. Passes need not: another follows.
 fn until_at_rest(run: &Arc<Run>, mut walked: Vec<Walked>) {
-    if run.rules.is_pass {
+    if run.policy.while_running {
         return;
     }
     for turn in 1..=TURNS {
@@ -186,7 +186,7 @@ fn take(run: &Arc<Run>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Fou
 
 fn make_new(context: &Context, path: &Path) -> tree::Result<Found> {
     let (made, _) = context.sides.target.make(path, New::Folder(MODE_MEANWHILE))?;
-    if context.rules.is_pass {
+    if context.policy.while_running {
         context.journal.open_folder(path, Inode::of(&made));
     }
     Ok(made)

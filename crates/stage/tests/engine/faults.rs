@@ -334,12 +334,12 @@ fn a_pfs_that_hangs_is_named_while_it_does() {
     fs::write(site.buffer("a"), bytes(1, 10_000)).unwrap();
     let pfs = FaultyPfs::default();
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
+    let monitor = Arc::new(Monitor::new(&spec.policy).with_stall_after(Duration::from_millis(50)));
     std::thread::scope(|scope| {
         let hang = pfs.shared.hang.lock().unwrap();
         let stage = scope.spawn(|| site.watch_on(pfs.clone(), &spec, &monitor));
         let stall = loop {
-            match monitor.status(StageState::Active).notes.stalled {
+            match monitor.status(&spec, StageState::Active).notes.stalled {
                 Some(stall) if stall.operation == "write" => break stall,
                 _ => std::thread::sleep(Duration::from_millis(5)),
             }
@@ -364,7 +364,7 @@ fn run_as_user(site: &Site, direction: Direction) -> StageStatus {
     let namespace = FolderNamespace::new(&site.buffer(""), site.faults.clone());
     let worker = std::thread::spawn(move || {
         identity::assume(&spec.owner).unwrap();
-        Engine::new(&spec, &[], namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
+        Engine::new(&spec, &[], namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec.policy)))
     });
     worker.join().unwrap()
 }

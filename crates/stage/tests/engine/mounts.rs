@@ -118,12 +118,12 @@ fn a_frozen_file_system_is_named_and_the_stage_goes_on_when_it_thaws() {
     let Some(mount) = Mount::ext4(&site, "frozen") else { return };
     fs::write(site.buffer("a"), bytes(1, 100_000)).unwrap();
     let spec = site.spec(Direction::Out, StageKind::Directory, "frozen/out", "");
-    let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
+    let monitor = Arc::new(Monitor::new(&spec.policy).with_stall_after(Duration::from_millis(50)));
     run("fsfreeze", &["--freeze", mount.0.to_str().unwrap()]);
     let status = std::thread::scope(|scope| {
         let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
         let stall = loop {
-            match monitor.status(StageState::Active).notes.stalled {
+            match monitor.status(&spec, StageState::Active).notes.stalled {
                 Some(stall) => break stall,
                 None => std::thread::sleep(Duration::from_millis(5)),
             }

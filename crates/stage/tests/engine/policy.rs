@@ -102,14 +102,14 @@ fn nothing_is_copied_while_a_stage_is_paused() {
         fs::write(site.pfs(&format!("set/f{index}")), bytes(index, 1000)).unwrap();
     }
     let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     monitor.control(&StagePace { paused: true, ..StagePace::default() });
     std::thread::scope(|scope| {
         let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
-        while !monitor.status(StageState::Active).progress.planned {
+        while !monitor.status(&spec, StageState::Active).progress.planned {
             std::thread::yield_now();
         }
-        let status = monitor.status(StageState::Active);
+        let status = monitor.status(&spec, StageState::Active);
         assert!(status.notes.paused && status.progress.eta_ms.is_none());
         assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 0);
         monitor.control(&StagePace::default());

@@ -26,7 +26,7 @@ fn stopped_after(made: u64) -> (Site, u64) {
         fs::write(site.pfs(&format!("set/f{index}")), bytes(index, 1000)).unwrap();
     }
     let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     let watched = monitor.clone();
     *site.faults.after_create.lock().unwrap() = Some(Box::new(move |now| {
         if now == made {
@@ -93,7 +93,7 @@ fn the_destination_folder_gets_its_mode_also_when_a_later_run_finishes() {
     }
     fs::set_permissions(site.buffer("set"), fs::Permissions::from_mode(0o550)).unwrap();
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     site.faults.failing_reads.store(-1, Ordering::Relaxed);
     assert_eq!(site.run_watched(&spec, &monitor).state, StageState::Failed);
     site.faults.failing_reads.store(0, Ordering::Relaxed);

@@ -19,7 +19,7 @@ fn run(site: &Site, id: &str, mut spec: StageSpec) -> StageStatus {
     let folder = site.path().join("stages").join(id);
     fs::create_dir_all(&folder).unwrap();
     let journal = Journal::open(&folder.join("journal"), &spec).unwrap();
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     Engine::new(&spec, &[], site.namespace()).run(&spec, journal, &monitor)
 }
 

@@ -96,7 +96,7 @@ impl Site {
     }
 
     pub fn run(&self, spec: &StageSpec) -> StageStatus {
-        self.run_watched(spec, &Arc::new(Monitor::new(spec)))
+        self.run_watched(spec, &Arc::new(Monitor::new(&spec.policy)))
     }
 
     pub fn run_watched(&self, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
@@ -105,7 +105,7 @@ impl Site {
 
     /// Runs a stage with another PFS than the real one.
     pub fn run_on(&self, pfs: impl Source + Target + 'static, spec: &StageSpec) -> StageStatus {
-        self.watch_on(pfs, spec, &Arc::new(Monitor::new(spec)))
+        self.watch_on(pfs, spec, &Arc::new(Monitor::new(&spec.policy)))
     }
 
     pub fn watch_on(

@@ -206,12 +206,12 @@ fn the_time_left_is_told_all_the_while_and_shrinks() {
     }
     let mut spec = site.spec(Direction::In, StageKind::Directory, "set", "");
     spec.policy.bandwidth_bytes_per_s = Some(16 * MIB);
-    let monitor = Arc::new(Monitor::new(&spec));
+    let monitor = Arc::new(Monitor::new(&spec.policy));
     let mut said = Vec::new();
     std::thread::scope(|scope| {
         let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
         while !stage.is_finished() {
-            let progress = monitor.status(StageState::Active).progress;
+            let progress = monitor.status(&spec, StageState::Active).progress;
             if (FILES * MIB / 2..FILES * MIB).contains(&progress.bytes_done) {
                 said.push(progress.eta_ms.expect("it was planned, and something was copied"));
             }
