@@ -26,8 +26,8 @@ impl Hosts {
             return Ok(None);
         }
         let names = named(&env::allocation().ok_or_else(no_allocation)?)?;
-        let own = NodeName::unchecked(env::slurm_node().unwrap_or_else(identity::host));
-        if !names.contains(&own) {
+        let own = env::slurm_node().unwrap_or_else(identity::host);
+        if names.iter().all(|name| name.as_str() != own) {
             let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
             return Err(Failure::usage(
                 format!(
