@@ -58,6 +58,7 @@ check:
 	@scripts/install-deps test
 	$(CARGO) fmt --check
 	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
+	@scripts/doc-links
 
 test:
 	@scripts/install-deps build run example test posix slurm-test fuzz
