@@ -4,10 +4,12 @@
 //! command (`src/sbatch/opt.c`, `_opt_batch_script`). Words may be quoted; an unquoted `#` ends a line.
 
 mod array;
+mod components;
 mod export;
 mod words;
 
 pub use self::array::Array;
+pub use self::components::components;
 pub use self::export::Export;
 
 /// What a script's `#SBATCH` lines ask for. Where an option is given twice the last one counts.
@@ -34,7 +36,7 @@ pub struct Sbatch {
     /// Options that only name something which the job finds in its environment, with their values.
     pub named: Vec<(&'static str, String)>,
     /// `--bb` and `--bbf`: burst-buffer requests outside `#DW` lines. Not to be ignored: the job counts on a buffer.
-    pub burst_buffer: Vec<String>,
+    pub burst_buffer: Vec<Request>,
     /// Names of the options that mean nothing here, in the script's order and without values: `-t`, `--partition`.
     pub ignored: Vec<String>,
     /// Options and values that `sbatch` refuses, and what it wants.
@@ -52,6 +54,15 @@ pub struct Streams {
     pub error: Option<String>,
     /// `--open-mode=append`: what is in the files stays.
     pub append: bool,
+}
+
+/// A burst-buffer request outside `#DW` lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `--bb` or `--bbf`.
+    pub option: String,
+    /// What is asked for, or the file that says it.
+    pub value: String,
 }
 
 /// An option whose value cannot be understood.
@@ -74,11 +85,16 @@ pub fn parse(text: &str) -> Sbatch {
     for line in text.lines() {
         if let Some(options) = line.strip_prefix("#SBATCH") {
             sbatch.read_line(options);
-        } else if !matches!(line.trim_start().chars().next(), None | Some('#')) {
+        } else if !is_head(line) {
             break;
         }
     }
     sbatch
+}
+
+/// Whether a line may stand above the first command.
+fn is_head(line: &str) -> bool {
+    matches!(line.trim_start().chars().next(), None | Some('#'))
 }
 
 impl Sbatch {
@@ -103,7 +119,10 @@ impl Sbatch {
                 "-o" | "--output" => self.streams.output = value().or(self.streams.output.take()),
                 "-e" | "--error" => self.streams.error = value().or(self.streams.error.take()),
                 "--export" => self.export = value().map(|value| Export::parse(&value)),
-                "--bb" | "--bbf" => self.burst_buffer.push(name.to_owned()),
+                "--bb" | "--bbf" => {
+                    let (option, value) = (name.to_owned(), value().unwrap_or_default());
+                    self.burst_buffer.push(Request { option, value });
+                }
                 _ if is_checked(name) => self.read_checked(name, value().unwrap_or_default()),
                 _ => {
                     self.ignored.push(name.to_owned());
@@ -260,6 +279,8 @@ mod tests {
 
     #[test]
     fn a_buffer_asked_for_outside_the_directives_is_not_lost() {
-        assert_eq!(parse("#SBATCH --bbf=bb.conf --bb=\"capacity=1g\"\n").burst_buffer, ["--bbf", "--bb"]);
+        let asked = parse("#SBATCH --bbf=bb.conf --bb=\"capacity=1g pool=a\"\n").burst_buffer;
+        let asked: Vec<_> = asked.iter().map(|it| (it.option.as_str(), it.value.as_str())).collect();
+        assert_eq!(asked, [("--bbf", "bb.conf"), ("--bb", "capacity=1g pool=a")]);
     }
 }

@@ -29,24 +29,13 @@ fn check(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
     }
 }
 
-/// Where a directive has a symbol, Slurm gives the later functions only the directives above the first command, and it
-/// replaces symbols only there.
 fn refuse_what_slurm_would_lose(text: &str) -> Result<(), Answer> {
     // Mistakes are told by control, in all its words.
     let Ok(parsed) = directive::parse(text, &symbols()) else { return Ok(()) };
-    let lines: Vec<&str> = text.lines().collect();
-    let is_plain = |line: &&str| !line.is_empty() && !line.starts_with('#');
-    let first_command = lines.iter().position(is_plain).unwrap_or(lines.len());
-    let is_directive = |line: &&&str| line.starts_with("#DW") || line.starts_with("#BB");
-    let has_symbols = lines.iter().filter(is_directive).any(|line| line.contains('%'));
-    let late = parsed.directives.iter().find(|located| located.line as usize > first_command);
-    match late {
-        Some(late) if has_symbols => Err(Answer::failed(format!(
-            "line {}: this directive stands below the first command, where Slurm forgets it if any directive has a \
-             symbol as %j; move it above the first command",
-            late.line
-        ))),
-        _ => Ok(()),
+    // Of a heterogeneous job each component is asked about, without what is lost.
+    match directive::forgotten(text, &parsed, false) {
+        Some(late) => Err(Answer::failed(format!("line {}: {}", late.line, late.message))),
+        None => Ok(()),
     }
 }
 
