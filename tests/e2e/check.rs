@@ -93,7 +93,70 @@ fn a_control_service_that_runs_is_asked_for_room() {
     let large = check("#!/bin/sh\n#DW jobdw capacity=4PiB access_mode=striped type=scratch\n");
     assert_eq!(large.code(), 65, "{}", large.stderr);
     says_a_line_each(&large, &["4 PiB"]);
+    // Nothing else that is wrong hides it.
+    let several = check(
+        "#!/bin/no-such-shell\n#SBATCH -c many\n#DW jobdw capacity=4PiB access_mode=striped type=scratch\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/a destination=/etc/passwd/a\n#DW stage_inn\n",
+    );
+    says_a_line_each(&several, &["no-such-shell", "`many`", "line 3: ", "/etc/passwd/a", "line 5, column"]);
+    assert!(several.stderr.contains("4 PiB"), "{}", several.stderr);
+    let none = check("#!/bin/sh\n#DW jobdw capacity=4Pig\n");
+    assert!(none.stderr.contains("control was not asked: no line that asks for a buffer is right"));
+    assert!(!none.stderr.contains("no control service"), "{}", none.stderr);
     cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
+}
+
+#[test]
+fn each_task_of_an_array_has_files_of_its_own() {
+    let cluster = Cluster::new();
+    for task in [1, 2, 4, 12] {
+        fs::write(cluster.work.join(format!("in{task}")), "text").unwrap();
+    }
+    let script = |list: &str| {
+        cluster.script(&format!(
+            "#!/bin/sh\n#SBATCH -a {list}\n{JOBDW}\n\
+             #DW stage_in type=file source=%d/in%a destination=$DW_JOB_STRIPED/a\n\
+             #DW stage_in type=file source=%d/in%b destination=$DW_JOB_STRIPED/b\n\
+             #DW stage_out type=file source=$DW_JOB_STRIPED/a destination=%d/out/%A/%a\n"
+        ))
+    };
+    cluster.forebay(&["check", &script("1-2,12")]).expect_success();
+    cluster.forebay(&["run", &script("1-2,12")]).expect_success();
+    for task in ["1/1", "1/2", "1/12"] {
+        assert_eq!(fs::read_to_string(cluster.work.join("out").join(task)).unwrap(), "text");
+    }
+    let missing = cluster.forebay(&["check", &script("2-4")]);
+    assert_eq!(missing.code(), 66, "{}", missing.stderr);
+    says_a_line_each(&missing, &["line 4: task 3: source", "line 5: task 3: source"]);
+    let many = cluster.forebay(&["check", &script("1-500")]);
+    assert_eq!(many.code(), 66, "{}", many.stderr);
+    assert!(
+        many.stderr.contains("the files of the first 100 of 500 tasks were looked at"),
+        "{}",
+        many.stderr
+    );
+    let shared = format!(
+        "#!/bin/sh\n#SBATCH -a 1-500\n{JOBDW}\n#DW stage_in type=file source=/no/such destination=$DW_JOB_STRIPED/a\n"
+    );
+    let once = cluster.forebay(&["check", &cluster.script(&shared)]);
+    says_a_line_each(&once, &["line 4: source /no/such"]);
+}
+
+#[test]
+fn a_heterogeneous_job_is_for_sbatch_and_its_parts_are_looked_at_one_by_one() {
+    let cluster = Cluster::new();
+    let stage = |source| format!("#DW stage_in type=file source={source} destination=$DW_JOB_STRIPED/a");
+    let script = cluster.script(&format!(
+        "#!/bin/sh\n{JOBDW}\n{}\n#SBATCH hetjob\n{JOBDW}\n{}\n",
+        stage("/etc/passwd"),
+        stage("/no/such")
+    ));
+    let checked = cluster.forebay(&["check", &script]);
+    assert_eq!(checked.code(), 65, "{}", checked.stderr);
+    says_a_line_each(&checked, &["a heterogeneous job needs Slurm", "line 6: source /no/such"]);
+    let run = cluster.forebay(&["run", &script]);
+    assert_eq!(run.code(), 65, "{}", run.stderr);
+    assert!(run.stderr.contains("submit it with sbatch") && !cluster.state.exists(), "{}", run.stderr);
 }
 
 fn service(cluster: &Cluster, program: &str, file: &Path) -> Outcome {

@@ -11,6 +11,7 @@
 
 mod allocation;
 mod cancel;
+mod check;
 mod crowd;
 mod daemons;
 mod datawarp;
@@ -80,6 +81,8 @@ const TOGETHER: &[Test] = &[
         "what_a_buffer_over_the_nodes_of_a_job_could_not_stage_out_is_said_to_be_lost",
         allocation::lost_results,
     ),
+    ("a_check_takes_and_refuses_what_sbatch_does", check::as_sbatch),
+    ("a_check_says_what_would_only_be_seen_in_the_queue", check::in_the_queue),
     ("malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

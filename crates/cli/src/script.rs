@@ -1,5 +1,6 @@
 //! Reads a batch script and checks it here, before anything is started for it.
 
+mod components;
 mod options;
 
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use model::sbatch::{self, Array};
 use model::symbols::Symbols;
 use wire::control::Script;
 
+pub use self::components::{Component, UNKNOWN};
 use crate::arguments::{Buffer, Run};
 use crate::directives::Added;
-use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::identity;
 use crate::interpreter::Interpreter;
@@ -25,8 +26,8 @@ pub struct Submission {
     pub script: Script,
     /// What options add to its directives.
     pub added: Added,
-    /// Those of its directives, and of what options add, that are well written.
-    pub directives: directive::Script,
+    /// What it asks for; at least one.
+    pub components: Vec<Component>,
     /// It is no script, but the program of a command.
     pub is_command: bool,
     /// The folder that it was submitted in; absolute.
@@ -53,15 +54,15 @@ impl Submission {
             path: folder.join(program),
         };
         let added = Added::of(buffer, folder)?;
-        let (directives, wrong) = check_directives(&script, &added);
-        if let Some(failure) = wrong {
+        let (components, wrong) = components::read(&script, &added, folder);
+        if let Some(failure) = wrong.into_iter().next() {
             return Err(failure);
         }
         let submit_folder = folder.into();
         Ok(Submission {
             script,
             added,
-            directives,
+            components,
             is_command: true,
             submit_folder,
             array: None,
@@ -70,9 +71,9 @@ impl Submission {
         })
     }
 
-    /// The script with what options add to it.
-    pub fn whole(&self) -> Script {
-        Script { text: self.added.to(&self.script.text), ..self.script.clone() }
+    /// Where a line of a component stands: in the script, or which option says it.
+    pub fn place(&self, line: u32) -> String {
+        components::place(&self.script, &self.added, line)
     }
 }
 
@@ -89,7 +90,7 @@ pub fn data(record: &RunRecord) -> Vec<PathBuf> {
 }
 
 /// What symbols stand for in the job `job_id`, which is no task of an array.
-fn symbols(script: &Script, job_id: &str) -> Symbols {
+pub fn symbols(script: &Script, job_id: &str) -> Symbols {
     Symbols {
         job_id: job_id.into(),
         array_job_id: job_id.into(),
@@ -165,12 +166,13 @@ pub fn examine(path: &Path, folder: &Path, options: &Run) -> Result<Examined, Fa
         path,
     };
     let added = Added::of(&options.job.buffer, folder)?;
-    let (directives, wrong) = check_directives(&script, &added);
+    let (components, wrong) = components::read(&script, &added, folder);
+    failures.extend(options::refuse_components(&script.path, components.len()).err());
     failures.extend(wrong);
     let array = options.array.clone().or(sbatch.array);
     let (submit_folder, ignored, hosts) = (folder.into(), sbatch.ignored, Vec::new());
     let submission =
-        Submission { script, added, directives, is_command: false, submit_folder, array, hosts, ignored };
+        Submission { script, added, components, is_command: false, submit_folder, array, hosts, ignored };
     Ok(Examined { submission, failures })
 }
 
@@ -192,31 +194,6 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The directives that are well written, and what is wrong with the others.
-fn check_directives(script: &Script, added: &Added) -> (directive::Script, Option<Failure>) {
-    // No token is known yet. `0` has the form of one, which is all that a check needs.
-    let symbols = symbols(script, "0");
-    let (parsed, mut errors) = directive::understood(&added.to(&script.text), &symbols);
-    if errors.is_empty() && parsed.directives.is_empty() {
-        let message = format!("{} has no #DW directives, so it needs no buffer", script.path.display());
-        let advice = "add one as `#DW jobdw capacity=10GiB access_mode=striped type=scratch`, give --capacity, or run \
-                      it without forebay";
-        return (parsed, Some(Failure::ForSbatch { message, advice }));
-    }
-    errors.extend(directive::unsupported(&parsed));
-    if errors.is_empty() {
-        return (parsed, None);
-    }
-    let line = |error: &directive::ScriptError| match added.option(&script.text, error.line) {
-        Some(option) => format!("forebay: {option}: {}", error.message),
-        None => format!("{}: {error}", script.path.display()),
-    };
-    let is_of_options = |error: &directive::ScriptError| added.option(&script.text, error.line).is_some();
-    let exit = if errors.iter().all(is_of_options) { ExitCode::Usage } else { ExitCode::Script };
-    let lines = errors.iter().map(line).collect();
-    (parsed, Some(Failure::Lines { exit, lines }))
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
@@ -224,6 +201,7 @@ fn file_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit_code::ExitCode;
 
     fn read_text(text: &str) -> Result<Submission, Failure> {
         let folder = tempfile::tempdir().unwrap();

@@ -1,33 +1,27 @@
 //! `forebay check`: everything that `forebay run` or `sbatch`, the stage-in and the stage-out would find wrong with a
 //! script, without running it.
 
+mod asked;
 mod files;
+mod tasks;
 
-use std::os::unix::net::UnixStream;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use model::Token;
 use model::directive::{self, Directive};
 use model::phase::Redundancy;
 use serde::Serialize;
-use wire::control::{ErrorCode, JobProcess, JobSummary, Script, one_machine};
+use wire::control::{Script, one_machine};
 
-use super::cluster::Control;
 use crate::arguments::{Check, Run};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::job::streams;
 use crate::output::Output;
+use crate::render;
 use crate::run_record::RunRecord;
 use crate::script::{self, Examined, Submission};
-use crate::{env, identity, render};
-
-/// How long this user's own control service may take to answer.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// What control says of sources was found here already.
-const FOUND_HERE: [ErrorCode; 2] = [ErrorCode::SourceUnreadable, ErrorCode::WrongKind];
 
 /// Something that is wrong.
 #[derive(Debug)]
@@ -71,31 +65,59 @@ pub async fn run(
         }
         examined => examined?,
     };
-    let (script, directives) = (submission.whole(), &submission.directives);
     let is_ours = |failure: &Failure| !(cluster && failure.is_for_sbatch());
     let mut mistakes: Vec<Mistake> = failures.into_iter().filter(is_ours).map(Mistake::from).collect();
-    let place = |line| format!("{}: line {line}", script.path.display());
-    mistakes.extend(files::mistakes(directives, place));
-    let record = RunRecord::new(Token::unchecked("0"), script.clone(), folder);
+    mistakes.extend(submission.components.iter().flat_map(|part| tasks::mistakes(&submission, part)));
+    let record = RunRecord::new(Token::unchecked("0"), submission.script.clone(), folder);
     mistakes.extend(streams::places(&record).err().map(Mistake::from));
-    let mut notes = Vec::new();
-    if !cluster {
-        mistakes.extend(of_one_machine(directives, place));
-        notes.extend(needs_nodes(directives));
+    let mut notes: Vec<String> = tasks::note(&submission).into_iter().collect();
+    for part in &submission.components {
+        if cluster {
+            mistakes.extend(forgotten(&submission, part));
+        } else {
+            mistakes.extend(of_one_machine(&part.directives, |line| submission.place(line)));
+            notes.extend(needs_nodes(&part.directives));
+        }
     }
-    let asks_for_some = directives
-        .directives
-        .iter()
-        .any(|located| !matches!(located.directive, Directive::StageIn(_) | Directive::StageOut(_)));
-    let is_readable = mistakes.iter().all(|mistake| mistake.exit != ExitCode::Script);
-    let asked = if asks_for_some && is_readable { ask(&script, cluster, output, dir).await } else { None };
-    match &asked {
-        Some(Ok(summary)) => notes.extend(summary.notes.iter().cloned()),
-        Some(Err(Failure::Api(error))) if FOUND_HERE.contains(&error.code) => {}
-        Some(Err(failure)) => mistakes.push(Mistake { exit: failure.exit_code(), text: failure.to_string() }),
-        None => notes.push("no control service was asked: whether a pool has the room is not known".into()),
+    let is_asked = ask(&submission, cluster, output, dir, &mut mistakes, &mut notes).await;
+    // A line of a task may say what that of another says, and control what was found here.
+    let mut said = HashSet::new();
+    mistakes.retain(|mistake| said.insert(mistake.text.clone()));
+    Ok(tell(&submission.script, &mistakes, notes, is_asked, output))
+}
+
+/// Has control say what it finds wrong, and whether it was asked.
+async fn ask(
+    submission: &Submission,
+    cluster: bool,
+    output: &Output,
+    dir: Option<PathBuf>,
+    mistakes: &mut Vec<Mistake>,
+    notes: &mut Vec<String>,
+) -> bool {
+    if !asked::is_of_use(submission) {
+        let is_wrong = submission.components.iter().any(|part| !part.wrong.is_empty());
+        let note = || "control was not asked: no line that asks for a buffer is right".to_owned();
+        notes.extend(is_wrong.then(note));
+        return false;
     }
-    Ok(tell(&script, &mistakes, notes, asked.is_some(), output))
+    let Some(service) = asked::Service::find(cluster, output, dir) else {
+        notes.push("no control service was asked: whether a pool has the room is not known".into());
+        return false;
+    };
+    let answers = asked::ask(&service, submission).await;
+    mistakes.extend(answers.mistakes);
+    notes.extend(answers.notes);
+    true
+}
+
+/// A line that Slurm takes no notice of.
+fn forgotten(submission: &Submission, part: &script::Component) -> Option<Mistake> {
+    let is_parted = submission.components.len() > 1;
+    let error = directive::forgotten(&submission.script.text, &part.directives, is_parted)?;
+    let in_script = error.line as usize <= submission.script.text.lines().count();
+    let text = format!("{}: {}", submission.place(error.line), error.message);
+    in_script.then_some(Mistake { exit: ExitCode::Script, text })
 }
 
 /// What this user's own control refuses, whether it runs now or not.
@@ -125,39 +147,15 @@ fn needs_nodes(directives: &directive::Script) -> Option<String> {
 /// # Errors
 /// A source is not there, or nothing can be made where something is to be staged out to: all of them.
 pub fn refuse_wrong_places(submission: &Submission) -> Result<(), Failure> {
-    let option = |line| submission.added.option(&submission.script.text, line).unwrap_or_default();
-    let mistakes = files::mistakes(&submission.directives, |line| format!("forebay: {}", option(line)));
+    let of = |part| files::mistakes(&part, |line| submission.place(line));
+    let parts = submission.components.iter().map(|part| part.directives.clone());
+    let mistakes: Vec<Mistake> = parts.flat_map(of).collect();
     let exit = match exit_code(&mistakes) {
         ExitCode::Success => return Ok(()),
         ExitCode::Script => ExitCode::Usage,
         exit => exit,
     };
     Err(Failure::Lines { exit, lines: mistakes.into_iter().map(|mistake| mistake.text).collect() })
-}
-
-/// What the control service says of pools and rights; `None` where there is none, or it is of no use to ask.
-async fn ask(
-    script: &Script,
-    cluster: bool,
-    output: &Output,
-    dir: Option<PathBuf>,
-) -> Option<Result<JobSummary, Failure>> {
-    let owner = identity::owner();
-    let submitter = cluster.then_some(owner.uid);
-    let request = JobProcess { script: script.clone(), owner, submitter };
-    if cluster {
-        let asked = Control::of_cluster(output).post("/v1/job_process", &request);
-        return Some(asked);
-    }
-    // One that does not run is not started for a check.
-    let folder = disk::state::existing(dir.or_else(env::state_folder))?;
-    let socket = folder.join("control.sock");
-    UnixStream::connect(&socket).ok()?;
-    let client = daemon::client::Client::new(socket).with_timeout(ANSWER);
-    match client.post("/v1/job_process", &request).await {
-        Err(api::CallError::Refused(error)) => Some(Err(Failure::Api(error))),
-        asked => asked.ok().map(Ok),
-    }
 }
 
 /// Of a script that cannot be read: the only mistake that is known.

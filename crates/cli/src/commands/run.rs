@@ -6,7 +6,7 @@ use std::future::pending;
 use std::path::PathBuf;
 
 use model::Token;
-use wire::control::{JobProcess, JobSummary, NewToken};
+use wire::control::{JobProcess, JobSummary, NewToken, Script};
 
 use super::Context;
 use crate::arguments::Run;
@@ -79,9 +79,11 @@ async fn register(
     context: &Context,
     arguments: &Run,
     submission: &Submission,
-    array_task: impl FnOnce(&Token) -> Option<ArrayTask>,
+    array_task: impl Fn(&Token) -> Option<ArrayTask>,
 ) -> Result<(RunLock, RunRecord, Vec<String>), Failure> {
-    let request = JobProcess { script: submission.whole(), owner: identity::owner(), submitter: None };
+    // What stands for the number of an array that has none yet is replaced by control.
+    let script = unnumbered(submission, array_task(&Token::unchecked("%j")));
+    let request = JobProcess { script, owner: identity::owner(), submitter: None };
     let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
     let mut notes = summary.notes;
     if !submission.ignored.is_empty() {
@@ -105,6 +107,13 @@ async fn register(
     notes.extend(streams::places(&record)?);
     context.records.write(&lock, &record)?;
     Ok((lock, record, notes))
+}
+
+/// The script that is to be run, as far as it is known without a token.
+fn unnumbered(submission: &Submission, array_task: Option<ArrayTask>) -> Script {
+    let (script, folder) = (submission.script.clone(), submission.submit_folder.clone());
+    let record = RunRecord::new(Token::unchecked("0"), script, folder);
+    RunRecord { added: submission.added.clone(), array_task, ..record }.submitted()
 }
 
 /// Lives the session's life, and says how it was.

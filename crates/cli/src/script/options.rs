@@ -23,9 +23,20 @@ pub(super) fn refuse_wrong(path: &Path, sbatch: &Sbatch) -> Result<(), Failure> 
 pub(super) fn refuse_requests(path: &Path, sbatch: &Sbatch) -> Result<(), Failure> {
     match sbatch.burst_buffer.first() {
         None => Ok(()),
-        Some(option) => Err(Failure::ForSbatch {
+        Some(sbatch::Request { option, .. }) => Err(Failure::ForSbatch {
             message: format!("{}: the #SBATCH option {option} is not yet understood", path.display()),
             advice: "write what it asks for as #DW lines",
+        }),
+    }
+}
+
+/// Refuses what has several components: only a workload manager has several groups of nodes.
+pub(super) fn refuse_components(path: &Path, components: usize) -> Result<(), Failure> {
+    match components {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::ForSbatch {
+            message: format!("{}: #SBATCH hetjob: a heterogeneous job needs Slurm", path.display()),
+            advice: "submit it with sbatch",
         }),
     }
 }

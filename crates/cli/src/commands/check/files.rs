@@ -11,6 +11,7 @@ use rustix::fs::{Access, access};
 
 use super::Mistake;
 use crate::exit_code::ExitCode;
+use crate::script::UNKNOWN;
 
 /// Whoever sees that many of one list needs no more of them.
 const OF_A_LIST_MAX: usize = 100;
@@ -19,6 +20,8 @@ const OF_A_LIST_MAX: usize = 100;
 pub(super) fn mistakes(directives: &directive::Script, place: impl Fn(u32) -> String) -> Vec<Mistake> {
     let of = |located: &Located| {
         let found = match &located.directive {
+            // Where the job's number is in it, nobody knows yet what is meant.
+            Directive::StageIn(stage) if stage.pfs.contains(UNKNOWN) => Vec::new(),
             Directive::StageIn(stage) if stage.kind == StageKind::List => of_list(stage, Direction::In),
             Directive::StageOut(stage) if stage.kind == StageKind::List => of_list(stage, Direction::Out),
             Directive::StageIn(stage) => source(Path::new(&stage.pfs), stage.kind).into_iter().collect(),
