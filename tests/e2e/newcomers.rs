@@ -248,3 +248,47 @@ fn what_is_said_of_an_array_is_of_its_task_and_true_when_it_is_resumed() {
         "tasks of the array that come after this one, unless they were run since: 5; `forebay run --array=5 ";
     assert!(resumed.stderr.contains(after), "{}", resumed.stderr);
 }
+
+#[test]
+fn a_wrong_command_line_is_one_line_with_what_to_do() {
+    let cluster = Cluster::new();
+    let cases = [
+        (
+            &["with", "--hosts", "a", "--", "true"][..],
+            "unexpected argument '--hosts'",
+            "`forebay with --help`",
+        ),
+        (&["stage", "in", "--wayt"], "unexpected argument '--wayt'", "'--wait'"),
+        (&["run", "--volume", "x", "j"], "possible values: directory, image", "`forebay --help`"),
+        (&["rm"], "were not provided: <TOKEN>", "`forebay rm --help`"),
+        (&["stats"], "unrecognized subcommand 'stats'", "'status'"),
+    ];
+    for (words, what, advice) in cases {
+        let refused = cluster.forebay(words);
+        says(&refused, 64, what);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+        let (before, after) = refused.stderr.split_once("; ").expect(&refused.stderr);
+        assert!(before.starts_with("forebay: ") && after.contains(advice), "{}", refused.stderr);
+    }
+    for (option, why) in [("--keep", "the buffer ends with the command"), ("--volume=image", "in a folder")] {
+        let refused = cluster.spawn(with(&cluster, &["--on-allocation", option], &["true"])).wait();
+        says(&refused, 64, why);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn what_a_shell_left_in_an_option_is_said_once_and_for_a_command_line() {
+    let cluster = Cluster::new();
+    for (typed, what) in [
+        ("in*", "/in*` has a wildcard, which no shell replaced; name the folder"),
+        ("$HOME/x", "no shell replaced the variable `$HOME`; write it outside"),
+    ] {
+        let refused = cluster.spawn(with(&cluster, &["--in", typed], &["true"])).wait();
+        says(&refused, 64, what);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+        assert!(!refused.stderr.contains("type=") && !refused.stderr.contains("%d"), "{}", refused.stderr);
+    }
+    let both = cluster.spawn(with(&cluster, &["--in", "a*:b*"], &["true"])).wait();
+    assert_eq!(both.stderr.lines().count(), 2, "{}", both.stderr);
+}

@@ -36,14 +36,19 @@ mod session;
 mod summary;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::arguments::{Arguments, Command};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+
+/// What is said of no words at all.
+const WITHOUT_COMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 fn main() {
     // Answers and ends where a shell asks.
@@ -63,9 +68,15 @@ fn dispatch(words: Vec<OsString>) -> u8 {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors, though clap returns them as such.
+            // Help and version are no errors, though clap returns them as such. Without a command there is help, too.
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Success };
-            drop(error.print());
+            match code == ExitCode::Usage && error.kind() != WITHOUT_COMMAND {
+                true => {
+                    let line = daemon::usage::one_line("forebay", &error.to_string());
+                    drop(writeln!(std::io::stderr(), "{line}"));
+                }
+                false => drop(error.print()),
+            }
             return code.number();
         }
     };

@@ -16,3 +16,4 @@ pub mod lock;
 pub mod logging;
 pub mod signal;
 pub mod spawn;
+pub mod usage;

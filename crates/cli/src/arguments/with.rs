@@ -12,7 +12,7 @@ pub struct With {
     pub job: Job,
     /// Keep the buffer on the nodes of the allocation of Slurm (`salloc`, `sbatch`) that this runs in, mounted on each,
     /// as long as the command runs
-    #[arg(long, conflicts_with_all = ["keep", "volume"])]
+    #[arg(long)]
     pub on_allocation: bool,
     /// The command and its arguments; it finds the buffer in $DW_JOB_STRIPED
     #[arg(last = true, required = true, value_name = "COMMAND")]

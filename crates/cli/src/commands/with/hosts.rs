@@ -25,6 +25,7 @@ impl Hosts {
         if !arguments.on_allocation {
             return Ok(None);
         }
+        refuse_options(arguments)?;
         let names = named(&env::allocation().ok_or_else(no_allocation)?)?;
         let own = env::slurm_node().unwrap_or_else(identity::host);
         if names.iter().all(|name| name.as_str() != own) {
@@ -53,6 +54,20 @@ impl Hosts {
             AllocatedHost { name: name.clone(), address: seen.unwrap_or(address) }
         };
         Ok(self.names.iter().zip(found).map(host).collect())
+    }
+}
+
+/// Options that mean nothing for such a buffer.
+fn refuse_options(arguments: &With) -> Result<(), Failure> {
+    let refused = |option: &str, why: &str| {
+        Err(Failure::usage(format!("{option} is not for --on-allocation: {why}"), "leave it out"))
+    };
+    match (arguments.job.keep, arguments.job.volume) {
+        (true, _) => {
+            refused("--keep", "the buffer ends with the command, and with it what --out did not copy")
+        }
+        (_, Some(_)) => refused("--volume", "each host keeps its part in a folder"),
+        (false, None) => Ok(()),
     }
 }
 
