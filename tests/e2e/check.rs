@@ -202,3 +202,31 @@ fn the_check_of_a_configuration_says_all_that_a_start_would_refuse() {
     assert!(mistyped.code() == 1 && mistyped.stderr.contains("capcity"), "{}", mistyped.stderr);
     assert!(!state.exists(), "a check makes no state folder");
 }
+
+#[test]
+fn a_configuration_is_said_to_be_wrong_a_line_each() {
+    let cluster = Cluster::new();
+    let (control, node) = (cluster.folder().join("control.toml"), cluster.folder().join("node.toml"));
+    // Root may make files there, and the kernel makes none.
+    let lost = "state_dir = \"/proc/zz\"\n";
+    let pool = "[[pools]]\nname = \"w p\"\ngranularity = \"1GiB\"\n";
+    fs::write(&control, format!("bogus = 1\n{lost}{pool}kind = \"no-kind\"\n")).unwrap();
+    let refused = service(&cluster, "forebay-control", &control);
+    assert_eq!(refused.code(), 1, "{}", refused.stderr);
+    let words = ["line 1, column 1: unknown field `bogus`", "line 6, column 8: ", "state_dir: ", "w p"];
+    says_a_line_each(&refused, &words);
+    let text = format!("{lost}capcity = \"1GiB\"\ncapacity = \"1GiB\"\nname = \"a b\"\n");
+    fs::write(&node, text).unwrap();
+    let refused = service(&cluster, "forebay-node", &node);
+    assert_eq!(refused.code(), 1, "{}", refused.stderr);
+    says_a_line_each(&refused, &["line 2, column 1: unknown field `capcity`", "state_dir: "]);
+    assert!(refused.stderr.contains("note: name: `a b` is no name of a node"), "{}", refused.stderr);
+    for program in ["forebay-control", "forebay-node"] {
+        let mut command = Command::new(program_folder().join(program));
+        command.arg("--check");
+        let refused = cluster.spawn(command).wait();
+        assert_eq!((refused.code(), refused.stderr.lines().count()), (64, 1), "{}", refused.stderr);
+        assert!(refused.stderr.starts_with(&format!("{program}: ")), "{}", refused.stderr);
+        assert!(refused.stderr.contains("--config"), "{}", refused.stderr);
+    }
+}

@@ -94,3 +94,19 @@ pub fn in_the_queue(site: &Site) {
         site.submit(ADA, &site.pfs(ADA, "made"), &destroy).wait_success();
     }
 }
+
+/// What control does not take is said of a node's configuration.
+pub fn of_a_node(site: &Site) {
+    let folder = site.folder().display().to_string();
+    let check = |change: &str| {
+        let words = format!(
+            "sed '{change}' {folder}/etc/n1.toml >/run/checked.toml && \
+             {folder}/bin/forebay-node --check --config /run/checked.toml"
+        );
+        site.on("n1", &["bash", "-c", &words])
+    };
+    says(&check("s/^pool = .*/pool = \"nope\"/"), 0, &["note: pool: control has no pool nope"]);
+    let right = check("");
+    says(&right, 0, &["note: a node runs already"]);
+    assert!(!right.stderr.contains("note: pool"), "{}", right.stderr);
+}

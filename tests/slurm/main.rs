@@ -83,6 +83,7 @@ const TOGETHER: &[Test] = &[
     ),
     ("a_check_takes_and_refuses_what_sbatch_does", check::as_sbatch),
     ("a_check_says_what_would_only_be_seen_in_the_queue", check::in_the_queue),
+    ("a_check_of_a_node_says_what_control_does_not_take", check::of_a_node),
     ("malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

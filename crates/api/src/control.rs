@@ -31,6 +31,11 @@ impl Control {
         Control { endpoint: Endpoint::find(), restart: limit, reply: Some(limit) }
     }
 
+    /// The same of the service at `endpoint`.
+    pub fn at(endpoint: Endpoint, limit: Duration) -> Control {
+        Control { endpoint, restart: limit, reply: Some(limit) }
+    }
+
     /// For calls that take as long as they take. A service that does not answer is tried again for `restart`, since it
     /// may just be starting again; every call is idempotent.
     pub fn patient(restart: Duration) -> Control {

@@ -51,7 +51,16 @@ enum Copies {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            // Nobody is left to be told where this fails; the exit status says enough.
+            let _ =
+                writeln!(io::stderr(), "{}", daemon::usage::one_line("forebay-control", &error.to_string()));
+            return ExitCode::from(daemon::usage::STATUS);
+        }
+        Err(error) => error.exit(),
+    };
     if let (true, Some(file)) = (arguments.check, &arguments.config) {
         return control::config::check(file).tell("forebay-control", file);
     }

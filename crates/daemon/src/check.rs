@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
-use rustix::fs::{Access, access};
-
-use crate::config::ConfigError;
+use rustix::fs::{Access, Mode, OFlags, access, mkdir, open, rmdir};
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 
 /// What was found: what a start would refuse, and what it would do or go on without.
 #[derive(Debug, Default)]
@@ -26,6 +26,20 @@ impl Findings {
     /// A start goes on.
     pub fn remark(&mut self, what: impl fmt::Display) {
         self.remarks.push(what.to_string());
+    }
+
+    /// The configuration `path`. What cannot be understood of it is refused, and left out.
+    pub fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<T> {
+        match crate::config::examine(path) {
+            Ok((file, wrong)) => {
+                wrong.into_iter().for_each(|what| self.refuse(what));
+                file
+            }
+            Err(error) => {
+                self.refuse(format_args!("read it: {error}"));
+                None
+            }
+        }
     }
 
     /// The same as [`Findings::refuse`] where `key` has a value that cannot be used.
@@ -60,7 +74,8 @@ impl Findings {
 
     /// A folder that is there, in which files are to be made.
     fn writable(&mut self, key: &str, folder: &Path) {
-        if let Err(errno) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        let allowed = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+        if let Err(errno) = allowed.and_then(|()| makes_files(folder)) {
             self.refuse(format_args!("{key}: make files in {}: {errno}", folder.display()));
         }
     }
@@ -121,15 +136,16 @@ impl Findings {
     }
 }
 
-impl From<ConfigError> for Findings {
-    /// A file that cannot be read or understood, of which there is nothing more to say.
-    fn from(error: ConfigError) -> Findings {
-        let what = match &error {
-            ConfigError::Wrong { reason, .. } => reason.clone(),
-            ConfigError::Io { source, .. } => format!("read it: {source}"),
-            ConfigError::Value { .. } | ConfigError::State(_) => crate::error::chain(&error),
-        };
-        Findings { refusals: vec![what], ..Findings::default() }
+/// Whether files can be made in a folder. One without a name is made, which nobody sees; where the file system has none
+/// such, a folder for a moment.
+fn makes_files(folder: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
+            let probe = folder.join(format!(".forebay-check-{}", std::process::id()));
+            mkdir(&probe, Mode::RWXU).and_then(|()| rmdir(&probe))
+        }
+        opened => opened.map(drop),
     }
 }
 
@@ -157,7 +173,9 @@ mod tests {
         findings.appended("audit_log", &dir.path().join("none/log"));
         findings.address("listen", &address, false);
         findings.address("metrics", "no address", false);
+        // Whoever is root may make files there, and cannot.
+        findings.own_folder("state_dir", Path::new("/proc/new"));
         assert_eq!(findings.value::<u8>("pool", Err("is not there".into())), None);
-        assert_eq!(findings.refusals.len(), 6, "{findings:?}");
+        assert_eq!(findings.refusals.len(), 7, "{findings:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! `forebay-node`: runs a node in the foreground.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -50,7 +51,15 @@ const DESCRIPTORS: u64 = 65_536;
 const REST_VARIABLE: &str = "FOREBAY_SEAL_AFTER_MS";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            // Nobody is left to be told where this fails; the exit status says enough.
+            let _ = writeln!(io::stderr(), "{}", daemon::usage::one_line("forebay-node", &error.to_string()));
+            return ExitCode::from(daemon::usage::STATUS);
+        }
+        Err(error) => error.exit(),
+    };
     if let (true, Some(file)) = (arguments.check, &arguments.config) {
         return node::config::check(file).tell("forebay-node", file);
     }

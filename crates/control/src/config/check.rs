@@ -12,11 +12,8 @@ use super::{File, nodes, pools};
 
 /// Looks at the configuration `path`, and at what it names on this machine.
 pub fn check(path: &Path) -> Findings {
-    let file: File = match daemon::config::load(path) {
-        Ok(file) => file,
-        Err(error) => return error.into(),
-    };
     let mut found = Findings::default();
+    let Some(file) = found.file::<File>(path) else { return found };
     found.value("pools", pools(&file.pools));
     found.value("nodes", nodes(&file.nodes));
     for user in &file.admin_users {

@@ -5,12 +5,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use api::control::Control;
+use api::endpoint::Endpoint;
 use api::munge::Munge;
 use daemon::check::Findings;
 use daemon::error::chain;
-use wire::control::NodeRole;
+use model::NodeName;
+use wire::control::{NodeRole, PoolStatus};
 
-use super::file::{File, address, capacity, local, pfs_roots, some, stage_bandwidth};
+use super::file::{File, address, capacity, host_name, local, pfs_roots, some, stage_bandwidth};
 use crate::folder::NodeFolder;
 
 /// How long control may take to take a connection.
@@ -18,11 +21,8 @@ const PROBED: Duration = Duration::from_secs(2);
 
 /// Looks at the configuration `path`, and at what it names on this machine.
 pub fn check(path: &Path) -> Findings {
-    let file: File = match daemon::config::load(path) {
-        Ok(file) => file,
-        Err(error) => return error.into(),
-    };
     let mut found = Findings::default();
+    let Some(file) = found.file::<File>(path) else { return found };
     found.value("capacity", capacity(&file));
     found.value("stage_bandwidth", stage_bandwidth(&file));
     found.value("pfs_roots", pfs_roots(&file));
@@ -47,10 +47,38 @@ pub fn check(path: &Path) -> Findings {
     if file.roles.contains(&NodeRole::Compute) && !disk::exists(Path::new("/dev/fuse")).unwrap_or(false) {
         found.remark("roles: there is no /dev/fuse: nothing can be mounted here; run `modprobe fuse`");
     }
-    if let Err(why) = reach(&file.control) {
-        found.remark(format_args!("control: {}: {why}: the node starts, and waits for it", file.control));
-    }
+    registered(&file, &mut found);
     found
+}
+
+/// What keeps control from knowing the node.
+fn registered(file: &File, found: &mut Findings) {
+    let name = if file.name.is_empty() { host_name() } else { file.name.clone() };
+    if let Err(why) = name.parse::<NodeName>() {
+        found.remark(format_args!(
+            "name: `{name}` is no name of a node, as {why}: the node starts, and control does not take it"
+        ));
+    }
+    if let Err(why) = reach(&file.control) {
+        let control = &file.control;
+        return found.remark(format_args!("control: {control}: {why}: the node starts, and waits for it"));
+    }
+    if file.pool.is_empty() {
+        return;
+    }
+    let user = match daemon::config::uid_of(&file.control_user) {
+        Ok(uid) if !file.control.starts_with('/') => format!(" {uid}"),
+        _ => String::new(),
+    };
+    let control = Control::at(Endpoint::parse(&format!("{}{user}", file.control)), PROBED);
+    match control.get::<Vec<PoolStatus>>("/v1/pools") {
+        Ok(pools) if pools.iter().all(|pool| pool.name != file.pool) => found.remark(format_args!(
+            "pool: control has no pool {}: the node starts, and control does not take it",
+            file.pool
+        )),
+        Ok(_) => {}
+        Err(error) => found.remark(format_args!("pool: what control has is not known: {error}")),
+    }
 }
 
 fn ports(file: &File, runs: bool, found: &mut Findings) {

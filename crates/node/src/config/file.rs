@@ -207,7 +207,7 @@ pub(super) fn some(text: &str) -> Option<String> {
 }
 
 /// The first part of the host's name: what Slurm calls a node unless told otherwise.
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.split('.').next().unwrap_or_default().to_owned()
 }
