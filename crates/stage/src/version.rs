@@ -1,6 +1,6 @@
 //! Which version of a file something was read from.
 //!
-//! **Invariant:** two versions of a file that were both looked at after [`Found::since`] has lain for a [`tick`]
+//! **Invariant:** two versions of a file that were both looked at after [`Found::since`] has lain for a tick
 //! differ, whatever a program does to the times of change that it can set: `st_ctime` is the kernel's alone. Not
 //! covered are a file server's clock that goes back to the very time that a file has, and one that counts whole
 //! seconds and is further apart from this host's than [`CLOCKS_APART_MAX`]. (The kernel shows statx's change cookie to

@@ -1,5 +1,5 @@
 //! What the grammar knows and this release does not do. It is refused, never ignored: a job that runs without the
-//! buffer it asked for loses its data or its allocation. What is a mere hint is accepted ([`super::hints`]).
+//! buffer it asked for loses its data or its allocation. What is a mere hint is accepted ([`super::hints()`]).
 
 use super::{
     AccessModeRequest, Capacity, CreatePersistent, Directive, InstanceType, JobDw, Located, Script,

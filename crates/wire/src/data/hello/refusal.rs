@@ -19,7 +19,7 @@ pub enum Refusal {
     /// It has as many connections as it takes.
     #[error("has as many connections as it takes")]
     Busy,
-    /// Another node has taken the place of the fragment that speaks: see [`super::member`].
+    /// Another node has taken the place of the fragment that speaks: see [`crate::data::member`].
     #[error("knows that another node has taken the place of this one")]
     Superseded,
     /// Another node has taken the place of the fragment that is asked for: that is where to ask.
