@@ -1,10 +1,12 @@
 //! What a crate's `Cargo.toml` takes from the workspace: who it is, and the version of all that it uses.
 
+use crate::tree::Source;
+
 /// What a package has from `[workspace.package]`.
 const OF_PACKAGE: [&str; 5] = ["version", "edition", "license", "publish", "rust-version"];
 
 /// What a manifest says by itself, or lacks, that the workspace's is to say: a line each.
-pub fn own(text: &str) -> Vec<String> {
+fn own(text: &str) -> Vec<String> {
     let (mut section, mut own, mut left) = (String::new(), Vec::new(), OF_PACKAGE.to_vec());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if line.starts_with('[') {
@@ -24,6 +26,14 @@ pub fn own(text: &str) -> Vec<String> {
     }
     own.extend(left.into_iter().map(|wanted| format!("[package] has no {wanted}.workspace = true")));
     own
+}
+
+/// What the manifests of the workspace's packages say by themselves.
+pub fn wrong(manifests: &[Source]) -> Vec<String> {
+    let of = |Source { path, text }: &Source| -> Vec<String> {
+        own(text).into_iter().map(|line| format!("{path}: {line}")).collect()
+    };
+    manifests.iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,6 @@
 mod behaviour;
 mod buffer_path;
 mod check;
-mod forgotten;
 mod hints;
 mod instance;
 mod lines;
@@ -46,7 +45,6 @@ mod values;
 
 pub use behaviour::{Behaviour, FragmentBehaviour, MountBehaviour};
 pub use buffer_path::parse_buffer_path;
-pub use forgotten::forgotten;
 pub use hints::hints;
 pub use instance::namespaces;
 pub use list::{ListEntry, ListLineError, parse_list_line};

@@ -6,11 +6,13 @@
 mod array;
 mod components;
 mod export;
+mod forgotten;
 mod words;
 
 pub use self::array::Array;
 pub use self::components::components;
 pub use self::export::Export;
+pub use self::forgotten::forgotten;
 
 /// What a script's `#SBATCH` lines ask for. Where an option is given twice the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

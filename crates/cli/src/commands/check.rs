@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use model::Token;
 use model::directive::{self, Directive};
 use model::phase::Redundancy;
+use model::sbatch;
 use serde::Serialize;
 use wire::control::{Script, one_machine};
 
@@ -114,7 +115,7 @@ async fn ask(
 /// A line that Slurm takes no notice of.
 fn forgotten(submission: &Submission, part: &script::Component) -> Option<Mistake> {
     let is_parted = submission.components.len() > 1;
-    let error = directive::forgotten(&submission.script.text, &part.directives, is_parted)?;
+    let error = sbatch::forgotten(&submission.script.text, &part.directives, is_parted)?;
     let in_script = error.line as usize <= submission.script.text.lines().count();
     let text = format!("{}: {}", submission.place(error.line), error.message);
     in_script.then_some(Mistake { exit: ExitCode::Script, text })

@@ -9,7 +9,7 @@ use crate::phase::{AccessMode, StageKind};
 
 impl Located {
     /// An error at one of its options, or at its start.
-    pub(super) fn error_at(&self, option: &str, message: String) -> ScriptError {
+    pub(crate) fn error_at(&self, option: &str, message: String) -> ScriptError {
         let place = self.options.iter().find(|place| place.name == option);
         let (line, column) = place.map_or((self.line, 1), |place| (place.line, place.column));
         ScriptError { line, column, message }

@@ -1,7 +1,7 @@
 //! `job_process`: would this script work? Slurm asks inside `sbatch`, and shows the user what is wrong.
 
-use model::directive;
 use model::symbols::Symbols;
+use model::{directive, sbatch};
 use wire::control::{JobProcess, JobSummary, Owner};
 
 use super::answer::Answer;
@@ -33,7 +33,7 @@ fn refuse_what_slurm_would_lose(text: &str) -> Result<(), Answer> {
     // Mistakes are told by control, in all its words.
     let Ok(parsed) = directive::parse(text, &symbols()) else { return Ok(()) };
     // Of a heterogeneous job each component is asked about, without what is lost.
-    match directive::forgotten(text, &parsed, false) {
+    match sbatch::forgotten(text, &parsed, false) {
         Some(late) => Err(Answer::failed(format!("line {}: {}", late.line, late.message))),
         None => Ok(()),
     }

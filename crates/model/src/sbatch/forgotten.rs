@@ -1,6 +1,6 @@
 //! Directives below the first command, of which Slurm makes nothing.
 
-use super::{Script, ScriptError};
+use crate::directive::{Script, ScriptError};
 
 /// The first directive of `script` that Slurm forgets. Where a directive has a symbol, it gives the later functions
 /// only the directives above the first command, and it replaces symbols only there; of a job that is
