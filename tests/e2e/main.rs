@@ -24,6 +24,7 @@ mod drain_hosts;
 mod drain_links;
 mod drain_model;
 mod drain_on_close;
+mod elsewhere;
 mod interactive;
 mod job;
 mod local;

@@ -31,6 +31,7 @@ mod render;
 mod retries;
 mod run_record;
 mod script;
+mod seen;
 mod service;
 mod session;
 mod summary;

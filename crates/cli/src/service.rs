@@ -21,6 +21,7 @@ use wire::control::{ErrorCode, ShutdownReply, Status};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::seen;
 
 /// How long a call is repeated before the user hears that the service is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,12 +113,24 @@ impl Service {
             // coming up: give that one a second.
             let ended = !disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap_or(true);
             if begin.elapsed() > START || (ended && begin.elapsed() > Duration::from_secs(1)) {
-                return Err(self.unreachable("it does not start"));
+                return Err(self.held_elsewhere().unwrap_or_else(|| self.unreachable("it does not start")));
             }
             tokio::time::sleep(PAUSE / 4).await;
         }
         self.started.set(true);
         Ok(())
+    }
+
+    /// The same for a command that has something mounted at or below `place`.
+    ///
+    /// # Errors
+    /// It does not come up, or runs where its mounts are not seen by this process.
+    pub async fn ensure_up_to_mount(&self, place: &Path) -> Result<(), Failure> {
+        self.ensure_up().await?;
+        // One that is just ending is started again, and what it then mounts is looked at.
+        let Ok(service) = UnixStream::connect(self.socket()).await else { return Ok(()) };
+        let pid = service.peer_cred().ok().and_then(|peer| peer.pid());
+        pid.map_or(Ok(()), |pid| seen::check_service(&self.folder, pid, place))
     }
 
     /// Everything that an operator sees. A service that this process started gets a moment to hear from its nodes:
@@ -256,6 +269,15 @@ impl Service {
 
     fn log(&self) -> PathBuf {
         self.folder.join("log/control.log")
+    }
+
+    /// Where another host or container has the state folder: its processes have other numbers, and its socket is not
+    /// reached from here.
+    fn held_elsewhere(&self) -> Option<Failure> {
+        let holder = daemon::lock::distant_holder(&self.folder.join("control.lock"))?;
+        let what =
+            format!("forebay-control (process {holder} there) runs on another host, or in a container");
+        Some(seen::elsewhere(&self.folder, &what))
     }
 
     fn unreachable(&self, cause: &str) -> Failure {

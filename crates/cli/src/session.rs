@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::Output;
 use crate::progress::View;
+use crate::seen;
 use crate::service::{EXPLAINED, Service};
 
 /// Between two looks at a running stage.
@@ -69,9 +70,15 @@ impl Session<'_> {
         self.service.post(&self.path(name), body).await
     }
 
-    /// Mounts.
+    /// Mounts, and sees that it is so here; else nothing stays mounted of it.
     pub async fn pre_run(&self, request: &PreRun) -> Result<SessionStatus, Failure> {
-        self.call("/pre_run", request).await
+        let status = self.call("/pre_run", request).await?;
+        let Err(hidden) = seen::check_mounts(&status, &request.hosts) else { return Ok(status) };
+        let _ = match &request.mountpoint {
+            Some(place) => self.unmount(place, true).await,
+            None => self.post_run(true).await,
+        };
+        Err(hidden)
     }
 
     /// The job's variables.

@@ -104,6 +104,16 @@ pub fn exclusive_within(path: &Path, patience: Duration) -> Result<FolderLock, L
     })
 }
 
+/// Who holds the lock `path` that is no process here, by its own numbering: one of another host, or of a container.
+pub fn distant_holder(path: &Path) -> Option<String> {
+    match exclusive(path) {
+        Err(LockError::Held { holder, .. }) if holder.parse::<u32>().is_ok() && !has_open(path, &holder) => {
+            Some(holder)
+        }
+        _ => None,
+    }
+}
+
 /// Takes the lock `path` from whoever has it: the holder is killed. For work that a successor takes over from a
 /// predecessor of whom nobody knows whether it has ended.
 ///

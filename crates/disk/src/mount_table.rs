@@ -1,5 +1,7 @@
 //! The kernel's table of what is mounted where, as this process's mount namespace sees it.
 
+pub mod reach;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;

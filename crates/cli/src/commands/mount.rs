@@ -31,7 +31,7 @@ pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Re
     preflight::can_make(arguments.volume)?;
     let context = Context::open(output, dir)?;
     let place = Place::claim(path)?;
-    let mounted = match context.service.ensure_up().await {
+    let mounted = match context.service.ensure_up_to_mount(&place.path).await {
         Ok(()) => mount(&context, arguments, &place.path).await,
         Err(failure) => Err(failure),
     };

@@ -16,7 +16,7 @@ use super::{programs, rm};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{identity, render};
+use crate::{identity, render, seen};
 
 /// Mounts; the result is the process's exit status.
 ///
@@ -30,6 +30,9 @@ pub fn mount(name: &Token, link: Option<&Path>, output: &Output) -> Result<u8, F
     let control = Control::of_cluster(output);
     let session: SessionStatus = control.post(&format!("/v1/persistent/{name}/mount"), &request)?;
     for mount in &session.activations {
+        if !seen::is_mounted(&mount.mountpoint, None) {
+            return Err(hidden(name, &mount.mountpoint, output));
+        }
         output
             .say(&format!("forebay: persistent buffer {name} is mounted at {}", mount.mountpoint.display()));
     }
@@ -43,6 +46,18 @@ pub fn mount(name: &Token, link: Option<&Path>, output: &Output) -> Result<u8, F
         output.say(&format!("         unmount it with `{command}`"));
     }
     Ok(ExitCode::Success.number())
+}
+
+/// It is mounted on this host, and not where this process looks.
+fn hidden(name: &Token, place: &Path, output: &Output) -> Failure {
+    let umount = output.command(&format!("umount {}", render::word(place)));
+    Failure::unavailable(
+        format!(
+            "persistent buffer {name} is mounted at {}, but in another mount namespace: here it is not seen",
+            place.display()
+        ),
+        format!("call the command outside of this container or job; `{umount}` ends that mount"),
+    )
 }
 
 fn check_free(link: &Path) -> Result<(), Failure> {

@@ -50,7 +50,7 @@ pub async fn start(
     preflight::can_mount()?;
     preflight::can_make(arguments.job.volume)?;
     let context = Context::open(output, dir)?;
-    context.service.ensure_up().await?;
+    context.service.ensure_up_to_mount(context.service.folder()).await?;
     let ended = match &submission.array {
         Some(array) => array::run(&context, arguments, submission, array).await,
         None => one(&context, arguments, submission, pending()).await,
@@ -160,7 +160,7 @@ async fn resume(token: Option<Token>, output: &Output, dir: Option<PathBuf>) -> 
         None => newest(&context)?,
     };
     let lock = context.records.lock(&token)?;
-    context.service.ensure_up().await?;
+    context.service.ensure_up_to_mount(context.service.folder()).await?;
     let ended = resume_locked(&context, &token, lock).await;
     context.service.stop_if_idle().await;
     ended

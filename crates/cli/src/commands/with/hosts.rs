@@ -6,8 +6,9 @@ use model::{NodeName, hostlist};
 use wire::control::AllocatedHost;
 
 use crate::arguments::With;
+use crate::env;
 use crate::failure::Failure;
-use crate::{env, identity};
+use crate::seen::own_node;
 
 /// The hosts of an allocation.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Hosts {
         }
         refuse_options(arguments)?;
         let names = named(&env::allocation().ok_or_else(no_allocation)?)?;
-        let own = env::slurm_node().unwrap_or_else(identity::host);
+        let own = own_node();
         if names.iter().all(|name| name.as_str() != own) {
             let among: Vec<&str> = names.iter().map(NodeName::as_str).collect();
             return Err(Failure::usage(
