@@ -97,6 +97,7 @@ pub fn filled_without_a_job(site: &Site) {
     assert_eq!(read(&target.join("a file")), "by hand\n");
     let refused = stage("grace", &["in", source, "in/stolen"]);
     assert_eq!(refused.status.code(), Some(66), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the persistent buffer filled is another user's"), "{}", refused.stderr);
     destroy(site, ADA, "filled");
 }
 

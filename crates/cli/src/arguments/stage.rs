@@ -135,6 +135,17 @@ impl Retry {
 }
 
 impl Stage {
+    /// The persistent buffer that it names.
+    pub fn persistent(&self) -> Option<&Token> {
+        let common = match self {
+            Stage::In(ask) => &ask.common,
+            Stage::Out(out) => &out.stage.common,
+            Stage::Status(which) | Stage::Wait(which) | Stage::Cancel(which) => &which.common,
+            Stage::Retry(_) => return None,
+        };
+        common.persistent.as_ref()
+    }
+
     /// Whether the result is for programs.
     pub fn json(&self) -> bool {
         match self {

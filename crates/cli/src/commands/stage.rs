@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use model::phase::{Direction, StageState};
 use serde::Serialize;
 use wire::control::{
-    Change, Place, StageChange, StageCounts, StageDue, StageQuery, StageRequest, StageScope, StageStatus,
-    StageTickets,
+    Change, ErrorCode, Place, StageChange, StageCounts, StageDue, StageQuery, StageRequest, StageScope,
+    StageStatus, StageTickets,
 };
 
 use self::client::Client;
@@ -66,7 +66,20 @@ pub async fn run(
         Stage::Cancel(which) => change(&client, which, Change::Terminate, output).await,
     };
     client.close().await;
-    ended
+    ended.map_err(|failure| of_another(failure, command))
+}
+
+/// Control says of a buffer of another user's that there is none, also where `forebay status` shows it.
+fn of_another(failure: Failure, command: &Stage) -> Failure {
+    match (command.persistent(), &failure) {
+        (Some(name), Failure::Api(error)) if error.code == ErrorCode::NoSuchSession => Failure::no_input(
+            format!(
+                "the persistent buffer {name} is another user's, and only its owner stages without a job"
+            ),
+            format!("stage in a job of your own, with `#DW persistentdw name={name}`, or ask the owner"),
+        ),
+        _ => failure,
+    }
 }
 
 async fn ask(
