@@ -63,6 +63,7 @@ const TOGETHER: &[Test] = &[
     ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
     ("a_persistent_buffer_may_have_a_dot_in_its_name", persistent::name_with_a_dot),
     ("a_persistent_buffer_is_filled_without_a_job", persistent::filled_without_a_job),
+    ("a_persistent_buffer_is_removed_once_and_slurm_is_named", persistent::removed_without_a_job),
     ("a_persistent_buffer_is_mounted_on_a_node_without_a_job", persistent::mounted_without_a_job),
     (
         "a_persistent_buffer_of_one_user_is_mounted_by_nobody_else_without_a_job",

@@ -101,6 +101,31 @@ pub fn filled_without_a_job(site: &Site) {
     destroy(site, ADA, "filled");
 }
 
+/// Removed by its owner without a job: Slurm does not hear of it, and what is gone is gone once.
+pub fn removed_without_a_job(site: &Site) {
+    let pfs = site.pfs(ADA, "removed");
+    site.submit(ADA, &pfs, &create("removed", "striped")).wait_success();
+    let rm = |token: &str| site.on("head/ada", &["forebay", "rm", token]);
+    let first = rm("removed");
+    assert!(first.status.success(), "{}", first.stderr);
+    let left = "a job with the line `#BB destroy_persistent name=removed` has run";
+    assert!(first.stderr.contains(left), "{}", first.stderr);
+    refused(site, "head/ada", &["forebay", "rm", "removed"], 66, "there is no buffer removed");
+    destroy(site, ADA, "removed");
+    let job = site.submit(
+        ADA,
+        &pfs,
+        "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\ntrue\n",
+    );
+    job.wait_success();
+    let mut told = rm(&job.id.to_string());
+    let is_gone = tests::processes::wait_until(std::time::Duration::from_secs(60), || {
+        told = rm(&job.id.to_string());
+        told.status.code() == Some(66)
+    });
+    assert!(is_gone, "{:?} {}", told.status, told.stderr);
+}
+
 /// A command that succeeds; what it prints.
 #[track_caller]
 fn done(site: &Site, place: &str, words: &[&str]) -> String {
@@ -139,6 +164,25 @@ pub fn mounted_without_a_job(site: &Site) {
     let busy =
         "(cd \"$1\" && exec sleep 60) & sleep 1; forebay umount \"$1\"; status=$?; kill $!; exit $status";
     refused(site, "n1/ada", &["bash", "-c", busy, "sh", link], 75, "is in use by");
+    let session = |status: &str| {
+        let line = status.lines().find(|line| line.starts_with("buffer ") && line.contains("-mount"));
+        line.and_then(|line| line.split_whitespace().nth(1)).expect("it is shown").to_owned()
+    };
+    let token = session(&shown);
+    refused(
+        site,
+        "n1/ada",
+        &["bash", "-c", &busy.replace("umount \"$1\"", "rm \"$2\""), "sh", link, &token],
+        75,
+        "is in use by",
+    );
+    refused(
+        site,
+        "head/ada",
+        &["forebay", "rm", &token],
+        75,
+        "programs that use it are not seen from here; call `forebay umount ",
+    );
     // While it is mounted it is in use.
     let rm = site.on("head", &["forebay", "rm", "looked-at"]);
     assert!(!rm.status.success() && rm.stderr.contains("by who has it, ends the mount"), "{}", rm.stderr);

@@ -9,15 +9,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use api::CallError;
 use api::control::session_path;
 use api::endpoint::Endpoint;
+use model::phase::Phase;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use wire::control::{SessionStatus, Status, Teardown, TeardownReply};
+use wire::control::{CLI, SessionStatus, Status, Teardown, TeardownReply};
 
-use super::rm;
 use super::status::next::Run;
 use super::status::report::Report;
 use super::status::{AGAIN, filter};
+use super::{programs, rm};
 use crate::arguments;
 use crate::env;
 use crate::exit_code::ExitCode;
@@ -111,6 +112,13 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
         std::thread::sleep(REPORTED);
         known = control.get(&session_path(token.as_str(), ""))?;
     }
+    // Control remembers for a while what has ended.
+    if known.phase == Phase::TornDown {
+        return Err(Failure::no_buffer(token));
+    }
+    if known.is_by_hand() && !arguments.force {
+        programs::check_unused_by_hand(&known, output)?;
+    }
     if known.is_of_job() && !arguments.force {
         return Err(Failure::Refused {
             exit: ExitCode::Busy,
@@ -131,6 +139,13 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
     output.say(&rm::destroyed(&known, false));
+    if known.persistent.is_some() && known.caller != CLI {
+        output.note(&format!(
+            "forebay: note: {} still counts on it: it makes no buffer of that name and holds jobs that use it, until a \
+             job with the line `#BB destroy_persistent name={token}` has run",
+            known.caller
+        ));
+    }
     Ok(ExitCode::Success.number())
 }
 

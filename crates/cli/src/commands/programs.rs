@@ -13,6 +13,8 @@ use wire::control::SessionStatus;
 
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::{identity, render};
 
 /// How many are named.
 const NAMED_MAX: usize = 5;
@@ -41,6 +43,31 @@ pub fn check_unused<'a>(places: impl IntoIterator<Item = &'a Path>, or: &str) ->
 pub fn check_unmountable(session: &SessionStatus, or: &str) -> Result<(), Failure> {
     let mounted = session.activations.iter().filter(|mount| mount.mounted);
     check_unused(mounted.map(|mount| mount.mountpoint.as_path()), or)
+}
+
+/// Whether nobody uses the mount of this session, which was made by hand.
+///
+/// # Errors
+/// Programs of this host do, and are named; or it is on another host, whose programs are not seen from here.
+pub fn check_unused_by_hand(session: &SessionStatus, output: &Output) -> Result<(), Failure> {
+    let host = identity::host();
+    for mount in session.activations.iter().filter(|mount| mount.mounted) {
+        if mount.node.as_str() == host {
+            let or = ", or give --force, which cuts them off from it";
+            check_unused([mount.mountpoint.as_path()], or)?;
+            continue;
+        }
+        let umount = output.command(&format!("umount {}", render::word(&mount.mountpoint)));
+        return Err(Failure::Refused {
+            exit: ExitCode::Busy,
+            message: format!(
+                "{} is a mount on {}, and programs that use it are not seen from here",
+                session.token, mount.node
+            ),
+            advice: format!("call `{umount}` there, or give --force, which cuts off who uses it"),
+        });
+    }
+    Ok(())
 }
 
 /// The programs that use what is below `place`, as `sleep (process 4711), ...`; `None` where nobody does.
