@@ -75,14 +75,22 @@ pub fn on_each_node(site: &Site) {
     fs::write(pfs.join("given/a"), "from the file system\n").expect("ours");
     own(&pfs, ADA);
     let step = "cd $DW_JOB_STRIPED; cat given/a; hostname >made/$SLURM_PROCID; findmnt -n -o FSTYPE -T .";
-    let command =
-        format!("mkdir ${{DW_JOB_STRIPED}}made && srun -n3 bash -c \"{}\"", step.replace('$', "\\$"));
-    let options = format!("--in {p}/given:given --out made:{p}/made", p = pfs.display());
+    let command = format!(
+        "mkdir ${{DW_JOB_STRIPED}}made && srun -n3 bash -c \"{}\" && forebay status",
+        step.replace('$', "\\$")
+    );
+    let options = format!("--nodes 9 --in {p}/given:given --out made:{p}/made", p = pfs.display());
     let job = site.submit(ADA, &pfs, &script(&pfs, 3, &options, &command));
     job.wait_success();
     let output = job.output();
     assert_eq!(output.matches("from the file system\n").count(), 3, "{output}");
     assert_eq!(output.matches("fuse.forebay\n").count(), 3, "{output}");
+    assert!(output.contains("note: --nodes 9: this job has 3 nodes"), "{output}");
+    let shown =
+        output.lines().filter(|line| line.starts_with("  striped mounted at ") && line.contains(" on n"));
+    let mut shown: Vec<&str> = shown.collect();
+    shown.dedup();
+    assert_eq!(shown.len(), 3, "{output}");
     let mut hosts: Vec<String> = (0..3).map(|rank| read(&pfs.join(format!("made/{rank}")))).collect();
     hosts.sort();
     hosts.dedup();
@@ -160,6 +168,57 @@ pub fn node_without_room(site: &Site) {
     assert_eq!(names, 0, "something is left on n1");
     assert_nothing_is_left(site, &pfs);
     fs::remove_dir(place("n1")).expect("it is empty");
+}
+
+/// One that has no FUSE device is named with why, and what is advised can be done when the command has ended.
+pub fn node_that_cannot_mount(site: &Site) {
+    let pfs = site.pfs(ADA, "fuse");
+    let hidden = site.on("n2", &["mount", "--bind", "/dev/null", "/dev/fuse"]);
+    assert!(hidden.status.success(), "{}", hidden.stderr);
+    let text = script(&pfs, 2, "", "touch ran");
+    let job =
+        site.try_submit(ADA, &pfs, &text, &["--nodelist=n1,n2"]).unwrap_or_else(|text| panic!("{text}"));
+    let ended = job.wait_end();
+    site.on("n2", &["umount", "/dev/fuse"]);
+    let output = job.output();
+    assert_eq!(ended, "FAILED", "{output}");
+    assert!(output.contains("forebay: node n2: mount ") && output.contains("--exclude"), "{output}");
+    assert!(!output.contains("forebay status") && !output.contains("/log"), "{output}");
+    assert!(!pfs.join("ran").exists(), "{output}");
+    assert_nothing_is_left(site, &pfs);
+}
+
+/// Tasks of an array on several nodes have one state folder, in the shared home: one has it, the others are told so
+/// before their commands run, and nothing is lost of any.
+pub fn one_folder(site: &Site) {
+    let pfs = site.pfs(ADA, "folder");
+    let text = format!(
+        "#!/bin/bash\n#SBATCH -N1 --exclusive --array=1-3\nexec >{p}/$SLURM_ARRAY_TASK_ID.out 2>&1\n\
+         forebay with --dir {p}/s --capacity 16MiB --out r:{p}/r$SLURM_ARRAY_TASK_ID -- \
+         bash -c 'df --output=fstype $DW_JOB_STRIPED | tail -1 >${{DW_JOB_STRIPED}}r; sleep 15'\necho status $?\n",
+        p = pfs.display()
+    );
+    site.submit(ADA, &pfs, &text).wait_end();
+    let told = [1, 2, 3].map(|task| {
+        let file = pfs.join(format!("{task}.out"));
+        assert!(wait_until(Duration::from_secs(60), || read_if(&file).contains("status ")), "{task}");
+        (task, read_if(&file))
+    });
+    for (task, said) in &told {
+        let result = read_if(&pfs.join(format!("r{task}")));
+        match said.contains("status 0\n") {
+            true => assert_eq!(result.trim(), "fuse.forebay", "{told:?}"),
+            false => {
+                assert!(said.contains("is used elsewhere: ") && said.contains("status 69\n"), "{told:?}");
+                assert!(said.contains("`--dir ANOTHER_FOLDER`") && result.is_empty(), "{told:?}");
+            }
+        }
+    }
+    assert_eq!(told.iter().filter(|(_, said)| said.contains("status 0\n")).count(), 1, "{told:?}");
+}
+
+fn read_if(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default()
 }
 
 /// What options name wrongly is said before there is anything, all of it; and that a command has another buffer than it

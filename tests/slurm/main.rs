@@ -94,6 +94,11 @@ const ALONE: &[Test] = &[
     ("what_is_named_wrongly_is_said_before_a_buffer_is_over_the_nodes_of_a_job", allocation::misused),
     ("a_node_of_an_allocation_that_is_killed_is_started_again", allocation::killed_node),
     ("a_node_of_an_allocation_that_cannot_begin_is_named", allocation::node_without_room),
+    (
+        "a_node_of_an_allocation_that_cannot_mount_is_named_with_what_helps",
+        allocation::node_that_cannot_mount,
+    ),
+    ("array_tasks_with_one_folder_on_several_nodes_lose_nothing", allocation::one_folder),
     ("strangers_reach_no_buffer_over_the_nodes_of_a_job", allocation::strangers),
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("the_examples_of_the_cluster_run", scripts::examples),

@@ -168,7 +168,7 @@ impl<'a> Life<'a> {
         let status = self.session.call("/setup", &request).await?;
         self.record.session_created_unix = Some(status.created_unix);
         self.write()?;
-        for note in self.notes.drain(..) {
+        for note in self.notes.drain(..).chain(hosts::left_out(&self.record, &status)) {
             self.session.output.note(&format!("forebay: note: {note}"));
         }
         Ok(())

@@ -106,12 +106,15 @@ impl Row {
             0 => String::new(),
             count => format!(", lost and mounted again {}", render::counted(count.into(), "time", "times")),
         };
+        let mut mounts = self.session.activations.iter();
+        let is_on_several = mounts.any(|other| other.node != activation.node);
+        let is_named = self.run == Run::Cluster || is_on_several;
         format!(
             "  {} {} at {}{}{lost}",
             render::access_mode(activation.access_mode),
             state,
             activation.mountpoint.display(),
-            if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
+            if is_named { format!(" on {}", activation.node) } else { String::new() }
         )
     }
 
