@@ -25,6 +25,7 @@ mod persistent;
 mod refusals;
 mod rights;
 mod scripts;
+mod shared_home;
 mod site;
 mod slurmctld;
 mod staging;
@@ -98,7 +99,7 @@ const ALONE: &[Test] = &[
         "a_node_of_an_allocation_that_cannot_mount_is_named_with_what_helps",
         allocation::node_that_cannot_mount,
     ),
-    ("array_tasks_with_one_folder_on_several_nodes_lose_nothing", allocation::one_folder),
+    ("array_tasks_with_one_folder_on_several_nodes_lose_nothing", shared_home::one_folder),
     ("strangers_reach_no_buffer_over_the_nodes_of_a_job", allocation::strangers),
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("the_examples_of_the_cluster_run", scripts::examples),

@@ -139,14 +139,19 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
     output.say(&rm::destroyed(&known, false));
+    note_counted_on(&known, output);
+    Ok(ExitCode::Success.number())
+}
+
+/// A workload manager does not hear of it that a persistent buffer is gone.
+fn note_counted_on(known: &SessionStatus, output: &Output) {
     if known.persistent.is_some() && known.caller != CLI {
         output.note(&format!(
             "forebay: note: {} still counts on it: it makes no buffer of that name and holds jobs that use it, until a \
-             job with the line `#BB destroy_persistent name={token}` has run",
-            known.caller
+             job with the line `#BB destroy_persistent name={}` has run",
+            known.caller, known.token
         ));
     }
-    Ok(ExitCode::Success.number())
 }
 
 /// Why a call failed, in this command's terms.

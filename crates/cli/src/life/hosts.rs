@@ -69,8 +69,8 @@ pub(super) fn left_out(record: &RunRecord, status: &SessionStatus) -> Vec<String
         let is_left = |host: &&NodeName| !instance.nodes.contains(host);
         let left: Vec<&str> = hosts.iter().filter(is_left).map(NodeName::as_str).collect();
         notes.push(format!(
-            "nothing of the buffer is kept on {}: there is too little room in --dir there, or the capacity is too small \
-             for so many nodes",
+            "nothing of the buffer is kept on {}: there is too little room in --dir there, or the capacity is too \
+             small for so many nodes",
             left.join(" ")
         ));
     }
