@@ -179,7 +179,7 @@ pub fn node_that_cannot_mount(site: &Site) {
     let job =
         site.try_submit(ADA, &pfs, &text, &["--nodelist=n1,n2"]).unwrap_or_else(|text| panic!("{text}"));
     let ended = job.wait_end();
-    site.on("n2", &["umount", "/dev/fuse"]);
+    site.on("n2", &["umount", "--lazy", "/dev/fuse"]);
     let output = job.output();
     assert_eq!(ended, "FAILED", "{output}");
     assert!(output.contains("forebay: node n2: mount ") && output.contains("--exclude"), "{output}");
