@@ -164,7 +164,11 @@ pub fn mounted_without_a_job(site: &Site) {
     kept_while_in_use(site, link, &shown);
     // While it is mounted it is in use.
     let rm = site.on("head", &["forebay", "rm", "looked-at"]);
-    assert!(!rm.status.success() && rm.stderr.contains("by who has it, ends the mount"), "{}", rm.stderr);
+    assert!(
+        !rm.status.success() && rm.stderr.contains("its owner ends the mount with `forebay rm "),
+        "{}",
+        rm.stderr
+    );
     let ended = done(site, "n1/ada", &["forebay", "umount", link]);
     assert_eq!(ended, "forebay: persistent buffer looked-at is unmounted; what is in it is kept\n");
     assert!(links.symlink_metadata().is_err());
