@@ -193,7 +193,10 @@ mod tests {
                 "{part}: {wrong:?}"
             );
         }
-        let (none, wrong) = examine("name = \n");
+        let (whole, wrong) = examine("name = \nport = 7\n");
+        assert_eq!((whole.map(|it| it.port), wrong.len()), (Some(7), 1), "{wrong:?}");
+        // What follows belongs to the line that is wrong.
+        let (none, wrong) = examine("pools = [\n1,\n");
         assert!(none.is_none() && wrong.len() == 1, "{wrong:?}");
         let (none, wrong) = examine("[[pools]]\nname = 1\n");
         assert!(none.is_none() && wrong.len() == 1, "{wrong:?}");
