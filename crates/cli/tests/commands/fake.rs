@@ -232,8 +232,9 @@ impl Inner {
             "pre_run" => {
                 // A new mount, which was never lost.
                 self.interruptions = 0;
-                self.session.phase = Phase::Mounted;
-                self.session.activations = vec![replies::activation(&self.buffer)];
+                self.mount();
+                // `forebay` looks whether it is so, and here nothing is mounted.
+                return json_reply(&SessionStatus { activations: vec![], ..self.session.clone() });
             }
             "post_run" => self.session.phase = Phase::Unmounted,
             "data_out" => self.complete(1, Phase::StagedOut),
