@@ -21,7 +21,7 @@ fn what_is_not_there_or_not_fitting_has_the_status_of_the_manual() {
     fs::create_dir(cluster.work.join("folder")).unwrap();
     fails(&cluster, &["umount", "/no/such/place"], 66, "no buffer is mounted at /no/such/place");
     fails(&cluster, &["umount", "file/below"], 66, "no buffer is mounted at");
-    fails(&cluster, &["mount", "m", "--capacity", "0"], 64, "--capacity 0 is nothing");
+    fails(&cluster, &["mount", "m", "--capacity", "0"], 64, "--capacity 0 is zero");
     fails(&cluster, &["mount", "file", "--capacity", "64MiB"], 64, "file is a file");
     fails(&cluster, &["run", "no-such.sh"], 66, "No such file or directory; give");
     let overlapping = ["drain", "start", "--from", "folder", "--to", "folder/below"];
@@ -29,7 +29,7 @@ fn what_is_not_there_or_not_fitting_has_the_status_of_the_manual() {
     command.args(overlapping).current_dir(&cluster.work);
     let outcome = cluster.spawn(command).wait();
     assert_eq!(outcome.code(), 64, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("lie in one another"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("is inside the other"), "{}", outcome.stderr);
 }
 
 #[test]

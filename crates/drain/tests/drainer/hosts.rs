@@ -19,7 +19,10 @@ fn another_folder_of_the_same_host_and_path_is_not_drained_over_the_first_ones_f
     let mut second = Node::new(&root, "n1", &[]);
     fs::write(second.from.join("f"), "of the second").unwrap();
     let said = second.refused();
-    assert!(said.contains("/n1 of the node n1 is drained") && said.contains("give this one"), "{said}");
+    assert!(
+        said.contains("node n1 already drains ") && said.contains("start this drain with another --session"),
+        "{said}"
+    );
     assert_eq!(read(&first.to.join("f")), "of the first");
     // The same machine's drainer was killed: it goes on with what is at the path now.
     first.kill();
@@ -108,7 +111,7 @@ fn a_refused_start_is_not_forgotten_as_another_folder_of_the_node_is_drained() {
     let mut said = serde_json::to_value(aside).unwrap();
     said.as_object_mut().unwrap().extend(owes.as_object().unwrap().clone());
     fs::write(node.to.join(".forebay-drain/s/n1.status"), said.to_string()).unwrap();
-    assert!(node.refused().contains("has not ended with all of its files"));
+    assert!(node.refused().contains("last reported "));
 }
 
 /// Whether a node could not start, and with how many files that are owed.

@@ -22,7 +22,7 @@ fn a_folder_on_the_pfs_that_is_mounted_in_the_drained_one_is_refused() {
         mount(&["mount", "--bind", root.path().join(bound).to_str().unwrap()], &at);
         let _unmounted = Unmounted(at);
         let said = node.refused();
-        assert!(said.contains("lie in one another"), "{bound} with {to}: {said}");
+        assert!(said.contains("is inside the other"), "{bound} with {to}: {said}");
     }
 }
 
@@ -38,7 +38,7 @@ fn a_folder_that_is_the_other_by_a_second_mount_is_refused() {
     mount(&["mount", "--bind", below.to_str().unwrap()], &node.from);
     let _unmounted = Unmounted(node.from.clone());
     let said = node.refused();
-    assert!(said.contains("lie in one another"), "{said}");
+    assert!(said.contains("is inside the other"), "{said}");
 }
 
 #[test]
