@@ -230,8 +230,6 @@ impl Inner {
             "setup" => self.session.phase = Phase::Ready,
             "data_in" => self.complete(0, Phase::StagedIn),
             "pre_run" => {
-                // A new mount, which was never lost.
-                self.interruptions = 0;
                 self.mount();
                 // `forebay` looks whether it is so, and here nothing is mounted.
                 return json_reply(&SessionStatus { activations: vec![], ..self.session.clone() });
@@ -269,6 +267,8 @@ impl Inner {
 
     /// Has its buffer mounted, as a job's that this `forebay` knows nothing of.
     pub fn mount(&mut self) {
+        // A new mount, which was never lost.
+        self.interruptions = 0;
         self.session.phase = Phase::Mounted;
         self.session.activations = vec![replies::activation(&self.buffer)];
     }
