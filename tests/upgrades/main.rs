@@ -69,7 +69,10 @@ fn a_job_goes_on_while_its_cluster_is_upgraded_node_by_node_and_loses_nothing() 
     load.goes_on();
     mixture.assert_mounted_by("n4", Todays);
     let refused = mixture.rekey(&job).stderr;
-    assert!(refused.contains("1-striped is of an older release, which cannot take another key"), "{refused}");
+    assert!(
+        refused.contains("1-striped runs an older release of forebay-mount, which cannot take another key"),
+        "{refused}"
+    );
     load.goes_on();
     mixture.kill_mounts("n3");
     mixture.rekey(&job).expect_success();
